@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from pytest_pinet.scheduling.plan import Needs, PlannedTest
+from pytest_pinet.scheduling.planner import Needs, PlannedTest
 
 RACK = 10
 # Up to this number of combinations, all subsets and all assignments to workers are tried.

@@ -16,7 +16,7 @@ from itertools import combinations, pairwise, permutations
 from types import SimpleNamespace
 from typing import Any
 
-from pytest_pinet.scheduling.plan import Needs, PlannedTest
+from pytest_pinet.scheduling.planner import Needs, PlannedTest
 from pytest_pinet.scheduling.workers import PlannedScheduling
 
 

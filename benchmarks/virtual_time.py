@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.lab.access import visit
-from pytest_pinet.matrix.inventory import select_combinations
+from pytest_pinet.matrix.expansion import select_combinations
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.measurement import Flow

@@ -113,7 +113,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[SESSION_MAKER] = pinet_session
     if _is_used(config):
         from pytest_pinet.errors import ConfigError
-        from pytest_pinet.execution.clean_text import for_log
+        from pytest_pinet.execution.text import for_log
 
         try:
             pinet_session(config)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from pytest_pinet.builds.maintainers import KernelTree
+from pytest_pinet.builds.kernel_tree import KernelTree
 from pytest_pinet.catalogue import load
 from pytest_pinet.catalogue import maintainers as catalogue
 

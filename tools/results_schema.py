@@ -15,7 +15,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic.fields import FieldInfo
 
-from pytest_pinet.model.record.base import LATER, RARE, Beside, Record
+from pytest_pinet.model.record.base import RARE, Beside, Record
 from pytest_pinet.model.record.result import SCHEMA_VERSION, RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 
@@ -80,7 +80,7 @@ def _reference(record: type, definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_optional(field: FieldInfo) -> bool:
-    return any(mark in (RARE, LATER) or isinstance(mark, Beside) for mark in field.metadata)
+    return any(mark == RARE or isinstance(mark, Beside) for mark in field.metadata)
 
 
 def _written(field: FieldInfo) -> Any:

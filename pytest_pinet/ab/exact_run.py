@@ -14,7 +14,7 @@ import pytest
 from pytest_pinet.ab.boots import known_good_error
 from pytest_pinet.ab.exact_series import ExactSeries, QemuMachines
 from pytest_pinet.ab.options import ABOptions, for_exact_boards, read_ab_options
-from pytest_pinet.builds.sources import find_functions, sources_of, sources_of_module
+from pytest_pinet.builds.kernel_tree import find_functions, sources_of, sources_of_module
 from pytest_pinet.errors import (
     BuildError,
     CapabilityError,
@@ -24,7 +24,7 @@ from pytest_pinet.errors import (
     UnsupportedError,
 )
 from pytest_pinet.exact.measure import exact_boards
-from pytest_pinet.execution.clean_text import for_log
+from pytest_pinet.execution.text import for_log
 from pytest_pinet.judge.exact import UNJUDGED, ExactChange, ExactLimits, unjudged
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build

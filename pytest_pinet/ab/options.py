@@ -11,7 +11,7 @@ from pytest_pinet.builds.kernels import firmware_name
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.matching import require_any_pi
 from pytest_pinet.errors import BuildError, ConfigError, LabError
-from pytest_pinet.execution.path_kind import exists
+from pytest_pinet.execution.files import exists
 from pytest_pinet.judge.change import LEAST_BOOTS, MOST_BOOTS
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build, BuildFileRole

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from statistics import median
 
 from pytest_pinet.ab.boots import MadeBoot
-from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.history.differences import Settings

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from pytest_pinet.builds.archives import Unreadable, archive_files
 from pytest_pinet.builds.cache import unpack_once
+from pytest_pinet.builds.kernel_files import is_module
 from pytest_pinet.builds.listing import (
     CMDLINE,
     CONFIG,
@@ -21,9 +22,8 @@ from pytest_pinet.builds.listing import (
     list_folder,
     no_tree,
 )
-from pytest_pinet.builds.module import is_module
 from pytest_pinet.builds.not_a_build import SOURCE_TREE
-from pytest_pinet.config.file_text import read_text
+from pytest_pinet.config.section import read_text
 from pytest_pinet.errors import ConfigError, Where, mistake_in
 from pytest_pinet.execution.names import shown
 from pytest_pinet.model.build import BuildFileRole, BuildSettings, BuildSource
@@ -78,57 +78,77 @@ class BuildContents:
         """Name files that are no part of the build."""
         self.left_out += files
 
+    def add_listing(self, found: Listing, where: Where) -> None:
+        """Add all parts that a folder, a package or an archive has. Raises ConfigError."""
+        self.add(BuildFileRole.KERNEL, found.kernels, where, is_named=False)
+        self.add(BuildFileRole.INITRAMFS, found.initramfs, where)
+        self.add(BuildFileRole.MODULES, found.trees, where)
+        self.add(BuildFileRole.MODULE, found.modules, where)
+        self.add(BuildFileRole.DEVICE_TREE, _for_pis(found.device_trees), where)
+        self.add(BuildFileRole.OVERLAY, found.overlays, where)
+        for folder in found.tree_folders:
+            self.add_device_trees(folder, where)
+        for folder in found.firmware:
+            self.add_firmware(folder, where)
+        for text in found.texts:
+            if text.name == CONFIG:
+                lines = _config_lines(read_text(text, "lines for config.txt"), str(text))
+                self.add_settings(BuildSettings(config=tuple(lines)))
+            else:
+                words = _cmdline_words(read_text(text, "words to append to cmdline.txt"), str(text))
+                self.add_settings(BuildSettings(cmdline=tuple(words)))
+        self.leave_out(found.left_out)
 
-def is_tree_of_pi(path: str) -> bool:
-    """Return whether a path names a device tree for a Raspberry Pi, or an overlay."""
-    name = Path(path).name
-    if Path(path).suffix == ".dtbo" or (Path(path).suffix == ".dtb" and Path(path).parent.name == OVERLAYS):
-        return True
-    return Path(path).suffix == ".dtb" and name.startswith(_PI_TREES)
+    def add_modules(self, path: Path, where: Where) -> None:
+        """Add a module, or the modules of a folder, a package or an archive. Raises ConfigError."""
+        filled(path, where, "module, folder or archive of modules")
+        if path.is_file() and is_module(path.name):
+            self.add(BuildFileRole.MODULE, [path], where)
+            return
+        found = list_folder(path if path.is_dir() else unpack([path], where), where)
+        if not (found.trees or found.modules):
+            raise ConfigError(
+                f"{path} contains no modules; expected a folder lib/modules/RELEASE, as 'make modules_install' creates "
+                "it",
+                where,
+            )
+        self.add(BuildFileRole.MODULES, found.trees, where)
+        self.add(BuildFileRole.MODULE, found.modules, where)
 
+    def add_device_trees(self, path: Path, where: Where) -> None:
+        """Add a device tree or an overlay, or all of a folder as ``make dtbs_install`` makes it. Raises ConfigError.
 
-def add_listing(parts: BuildContents, found: Listing, where: Where) -> None:
-    """Add all parts that a folder, a package or an archive has. Raises ConfigError."""
-    parts.add(BuildFileRole.KERNEL, found.kernels, where, is_named=False)
-    parts.add(BuildFileRole.INITRAMFS, found.initramfs, where)
-    parts.add(BuildFileRole.MODULES, found.trees, where)
-    parts.add(BuildFileRole.MODULE, found.modules, where)
-    parts.add(BuildFileRole.DEVICE_TREE, _for_pis(found.device_trees), where)
-    parts.add(BuildFileRole.OVERLAY, found.overlays, where)
-    for folder in found.tree_folders:
-        add_device_trees(parts, folder, where)
-    for folder in found.firmware:
-        add_firmware(parts, folder, where)
-    for text in found.texts:
-        if text.name == CONFIG:
-            lines = _config_lines(read_text(text, "lines for config.txt"), str(text))
-            parts.add_settings(BuildSettings(config=tuple(lines)))
-        else:
-            words = _cmdline_words(read_text(text, "words to append to cmdline.txt"), str(text))
-            parts.add_settings(BuildSettings(cmdline=tuple(words)))
-    parts.leave_out(found.left_out)
+        The folder may be flat, or have folders of vendors and of kernel releases (dtbs/RELEASE/broadcom/, overlays/).
+        Of device trees for many boards, only the trees for a Raspberry Pi are added.
+        """
+        found = files_in(path, where) if path.is_dir() else [path]
+        # Also empty folders, which have no file.
+        inside = [Path(base, name) for base, names, _ in os.walk(path) for name in names]
+        if wrong := next((one for one in (path, *inside) if one.name.endswith(TREE_ENDINGS) and one.is_dir()), None):
+            raise no_tree(wrong, where)
+        trees: list[Path] = []
+        for entry in found:
+            # overlays/overlay_map.dtb tells the firmware which overlay fits which model.
+            if entry.suffix == ".dtbo" or (entry.suffix == ".dtb" and entry.parent.name == OVERLAYS):
+                self.add(BuildFileRole.OVERLAY, [entry], where)
+            elif entry.suffix == ".dtb":
+                trees.append(entry)
+            elif not path.is_dir() or not entry.name.startswith("README"):
+                raise ConfigError(f"{entry} is not a device tree; expected *.dtb or *.dtbo", where)
+        if path.is_dir() and not any(entry.suffix in TREE_ENDINGS for entry in found):
+            raise ConfigError(f"{path} contains no device trees; expected *.dtb or *.dtbo", where)
+        self.add(BuildFileRole.DEVICE_TREE, _for_pis(trees), where)
+
+    def add_firmware(self, folder: Path, where: Where) -> None:
+        """Add the files that drivers load from /lib/firmware, by their path there."""
+        for entry in files_in(folder, where):
+            self.files.append(BuildPart(BuildFileRole.FIRMWARE, entry, where, str(entry.relative_to(folder))))
 
 
 def _for_pis(trees: list[Path]) -> list[Path]:
     """Return the device trees for a Raspberry Pi; if there are none, all that have different names."""
     ours = [tree for tree in trees if tree.name.startswith(_PI_TREES)]
     return ours or list({tree.name: tree for tree in trees}.values())
-
-
-def add_modules(parts: BuildContents, path: Path, where: Where) -> None:
-    """Add a module, or the modules of a folder, a package or an archive. Raises ConfigError."""
-    filled(path, where, "module, folder or archive of modules")
-    if path.is_file() and is_module(path.name):
-        parts.add(BuildFileRole.MODULE, [path], where)
-        return
-    found = list_folder(path if path.is_dir() else unpack([path], where), where)
-    if not (found.trees or found.modules):
-        raise ConfigError(
-            f"{path} contains no modules; expected a folder lib/modules/RELEASE, as 'make modules_install' creates it",
-            where,
-        )
-    parts.add(BuildFileRole.MODULES, found.trees, where)
-    parts.add(BuildFileRole.MODULE, found.modules, where)
 
 
 def unpack(archives: Sequence[Path], where: Where) -> Path:
@@ -159,37 +179,6 @@ def unpack(archives: Sequence[Path], where: Where) -> Path:
         # ValueError: a name in the archive has a NUL byte.
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"{at} cannot be unpacked: {reason}", where) from None
-
-
-def add_device_trees(parts: BuildContents, path: Path, where: Where) -> None:
-    """Add a device tree or an overlay, or all of a folder as ``make dtbs_install`` makes it. Raises ConfigError.
-
-    The folder may be flat, or have folders of vendors and of kernel releases (dtbs/RELEASE/broadcom/, overlays/). Of
-    device trees for many boards, only the trees for a Raspberry Pi are added.
-    """
-    found = files_in(path, where) if path.is_dir() else [path]
-    # Also empty folders, which have no file.
-    inside = [Path(base, name) for base, names, _ in os.walk(path) for name in names]
-    if wrong := next((one for one in (path, *inside) if one.name.endswith(TREE_ENDINGS) and one.is_dir()), None):
-        raise no_tree(wrong, where)
-    trees: list[Path] = []
-    for entry in found:
-        # overlays/overlay_map.dtb tells the firmware which overlay fits which model.
-        if entry.suffix == ".dtbo" or (entry.suffix == ".dtb" and entry.parent.name == OVERLAYS):
-            parts.add(BuildFileRole.OVERLAY, [entry], where)
-        elif entry.suffix == ".dtb":
-            trees.append(entry)
-        elif not path.is_dir() or not entry.name.startswith("README"):
-            raise ConfigError(f"{entry} is not a device tree; expected *.dtb or *.dtbo", where)
-    if path.is_dir() and not any(entry.suffix in TREE_ENDINGS for entry in found):
-        raise ConfigError(f"{path} contains no device trees; expected *.dtb or *.dtbo", where)
-    parts.add(BuildFileRole.DEVICE_TREE, _for_pis(trees), where)
-
-
-def add_firmware(parts: BuildContents, folder: Path, where: Where) -> None:
-    """Add the files that drivers load from /lib/firmware, by their path there."""
-    for entry in files_in(folder, where):
-        parts.files.append(BuildPart(BuildFileRole.FIRMWARE, entry, where, str(entry.relative_to(folder))))
 
 
 def _config_lines(text: str, file: str) -> list[str]:

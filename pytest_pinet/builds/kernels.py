@@ -10,9 +10,8 @@ from pathlib import Path
 from pytest_pinet.builds.archives import Unreadable
 from pytest_pinet.builds.cache import folder, sha256_of
 from pytest_pinet.builds.contents import BuildContents, BuildPart
-from pytest_pinet.builds.image import ACCEPTED, Loader, read_image
+from pytest_pinet.builds.kernel_files import ACCEPTED, Loader, read_image, read_module
 from pytest_pinet.builds.listing import filled, unreadable
-from pytest_pinet.builds.module import read_module
 from pytest_pinet.builds.not_a_build import what_is_file
 from pytest_pinet.builds.tree import is_whole, modules_in
 from pytest_pinet.errors import ConfigError

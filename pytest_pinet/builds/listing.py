@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_pinet.builds.archives import MAX_ARCHIVE, MAX_FILES, is_archive
-from pytest_pinet.builds.module import is_module
+from pytest_pinet.builds.kernel_files import is_module
 from pytest_pinet.builds.tree import is_tree
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.files import is_folder
 from pytest_pinet.execution.names import nearest, quoted
-from pytest_pinet.execution.path_kind import is_folder
 
 # A kernel package has 100 MB.
 MAX_BYTES = 2**30

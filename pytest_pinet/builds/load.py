@@ -11,25 +11,17 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
-from pytest_pinet.builds.contents import (
-    BuildContents,
-    BuildPart,
-    add_device_trees,
-    add_firmware,
-    add_modules,
-    kernel_words,
-)
-from pytest_pinet.builds.foreign import add_foreign, is_foreign
+from pytest_pinet.builds.contents import BuildContents, BuildPart, kernel_words
+from pytest_pinet.builds.kernel_files import is_name
 from pytest_pinet.builds.listing import existing, filled
-from pytest_pinet.builds.module import is_name
 from pytest_pinet.builds.not_a_build import what_is_file, what_is_text
-from pytest_pinet.builds.places import add_places
+from pytest_pinet.builds.places import add_places, add_tuxmake, is_tuxmake
 from pytest_pinet.builds.validate import validate_build
-from pytest_pinet.config.messages import read_section
+from pytest_pinet.config.section import read_section
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.files import exists, is_file
 from pytest_pinet.execution.names import is_url, shown, unknown
-from pytest_pinet.execution.path_kind import exists, is_file
 from pytest_pinet.model.build import Build, BuildFileRole, BuildSettings, BuildSource
 from pytest_pinet.model.fields import Setting, Text
 from pytest_pinet.model.forms import BUILD_NAME, Template
@@ -37,7 +29,7 @@ from pytest_pinet.tuning.offloads import kernel_feature
 from pytest_pinet.tuning.values import cpus, switch
 
 FILE = "build.yaml"
-WHAT = "a build (build.yaml, a folder or URL, a package or archive, Image,modules.tar.xz or module.ko)"
+WHAT = "a build (build.yaml, a folder, a package or archive, Image,modules.tar.xz or module.ko)"
 _PARAMETER = re.compile(r"[A-Za-z0-9_]{1,60}")
 _SYSCTL = re.compile(r"[a-z0-9_]+(\.[A-Za-z0-9_-]+)+")
 # Python and YAML read these numbers, the kernel refuses them.
@@ -147,7 +139,7 @@ class BuildSection(BaseModel):
 
     name: BuildName | None = Field(None, description="name in reports; default: the file's name")
     deb: Text | None = Field(None, description="a package or archive with a kernel")
-    artefacts: Text | None = Field(None, description="folder or URL of a build by TuxMake or KernelCI")
+    artefacts: Text | None = Field(None, description="folder of a build by TuxMake")
     kernel: Text | None = Field(None, description="Image, Image.gz, vmlinuz")
     initramfs: Text | None = None
     modules: Paths = Field([], description="archive or folder of modules_install, single modules (*.ko)")
@@ -172,28 +164,27 @@ class BuildSection(BaseModel):
 
 def load_build(path: str) -> Build:
     """Read and check a build: a build.yaml, a folder, a package or archive, a kernel image, a module, or several of
-    them, separated by commas; or a build of TuxMake or KernelCI.
+    them, separated by commas.
 
     Raises ConfigError: one sentence with file and line.
     """
-    one_place = is_url(path) or exists(path)
-    paths = [path] if one_place else [part.strip() for part in path.split(",") if part.strip()]
+    if is_url(path):
+        what = "a URL; download the build, or check out and build what the URL shows, and name the folder"
+        raise ConfigError(f"{path} is {what}", Where(path))
+    paths = [path] if exists(path) else [part.strip() for part in path.split(",") if part.strip()]
     if not paths:
         raise ConfigError(f"no build is named; expected {WHAT}")
     for one in paths:
-        if not is_url(one):
-            _check_exists(one)
-    first = Path(paths[0])
-    if len(paths) == 1 and not is_file(first / FILE) and is_foreign(paths[0]):
-        parts = BuildContents("", Where(paths[0]))
-        add_foreign(parts, paths[0])
-        parts = replace(parts, name=_foreign_name(parts, paths[0]))
-    elif len(paths) == 1 and (is_file(first / FILE) or first.suffix in (".yaml", ".yml")):
+        _check_exists(one)
+    first, is_alone = Path(paths[0]), len(paths) == 1
+    if is_alone and (is_file(first / FILE) or first.suffix in (".yaml", ".yml")):
         return _of_yaml(first / FILE if first.is_dir() else first)
+    is_folder = is_alone and first.is_dir()
+    name = first.resolve().name if is_folder else "+".join(_report_name(Path(one)) for one in paths)
+    parts = BuildContents(name, Where(paths[0]))
+    if is_folder and is_tuxmake(first):
+        add_tuxmake(parts, first, Where(paths[0]))
     else:
-        alone = len(paths) == 1 and first.is_dir()
-        name = first.resolve().name if alone else "+".join(_report_name(Path(one)) for one in paths)
-        parts = BuildContents(name, Where(paths[0]))
         add_places(parts, [Path(one) for one in paths])
     return validate_build(parts)
 
@@ -210,13 +201,6 @@ def _check_exists(path: str) -> None:
         if not os.path.lexists(path) and not error.message.endswith("?"):
             raise ConfigError(f"{error.message}; expected {WHAT}", where) from None
         raise
-
-
-def _foreign_name(parts: BuildContents, place: str) -> str:
-    """Return the name of a folder. The last part of a URL is mostly a number, so its kernel's name is better."""
-    if is_url(place):
-        return (parts.source.describe if parts.source else "") or place.rstrip("/").rpartition("/")[2]
-    return Path(place).resolve().name.removesuffix(".json")
 
 
 def _report_name(path: Path) -> str:
@@ -266,22 +250,21 @@ def _files(parts: BuildContents, section: BuildSection, base: Path, document: Do
         where = document.value(("deb",))
         add_places(parts, [existing(base / section.deb, where, "package")], where)
     if section.artefacts is not None:
-        place = section.artefacts if is_url(section.artefacts) else str(base / section.artefacts)
-        add_foreign(parts, place, document.value(("artefacts",)))
+        add_tuxmake(parts, base / section.artefacts, document.value(("artefacts",)))
     for role, named in ((BuildFileRole.KERNEL, section.kernel), (BuildFileRole.INITRAMFS, section.initramfs)):
         if named is not None:
             where = document.value((str(role),))
             parts.add(role, [existing(base / named, where, str(role))], where)
     for index, named in enumerate(section.modules):
-        add_modules(parts, base / named, document.value(("modules", index)))
+        parts.add_modules(base / named, document.value(("modules", index)))
     for key, listed in (("device_trees", section.device_trees), ("overlays", section.overlays)):
         for index, named in enumerate(listed):
             where = document.value((key, index))
-            add_device_trees(parts, existing(base / named, where, "device tree"), where)
+            parts.add_device_trees(existing(base / named, where, "device tree"), where)
     for there, named in section.firmware.items():
         where = document.value(("firmware", there))
         file = existing(base / named, where, "firmware")
         if file.is_dir():
-            add_firmware(parts, file, where)
+            parts.add_firmware(file, where)
         else:
             parts.files.append(BuildPart(BuildFileRole.FIRMWARE, file, where, there))

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_pinet.execution.path_kind import exists, is_file, is_folder
+from pytest_pinet.execution.files import exists, is_file, is_folder
 
 MODULE_MAKE = "make -C /lib/modules/RELEASE/build M=FOLDER modules"
 CARD = "an image of a whole card: take the kernel and modules out of it"
@@ -37,15 +37,6 @@ _REF = re.compile(
     r"|(?:git@[-\w.]+:|(?:git|ssh)://)\S+"
 )
 _REF_TEXT = "a git ref: check it out, build it, and name the folder of the build"
-# Pages of forges: of a pull or merge request, a commit, a branch, and of a repository.
-_FORGE = r"https?://[-\w.]*(?:github|gitlab|codeberg|bitbucket|gitea|forgejo|git\.kernel)[-\w.]*(?::\d+)?"
-_PAGE = re.compile(
-    rf"{_FORGE}/(?:[^/?#]+/){{2,4}}(?:-/)?(?:pulls?|merge_requests|commits?|tree|compare)/.*"
-    rf"|{_FORGE}/[^/?#]+/[^/?#]+/?|https?://[^?#]+\.git/?"
-)
-_PATCH_PAGE = re.compile(
-    r"https?://(?:lore\.kernel\.org|patchwork\.[-\w.]+|lkml\.org)/.*|https?://[^?#]+\.(?:patch|diff|mbox)(?:\.gz)?"
-)
 # A path that ends like this was misspelled, even if its folder has the name of a remote: upstream/r8169.ko.
 _OF_BUILD = (".ko", ".deb", ".img", ".dtb", ".dtbo", ".yaml", ".xz", ".gz", ".zst", ".tar", ".zip", "Image", "out")
 _GIT_TIMEOUT_S = 5
@@ -55,13 +46,6 @@ def what_is_text(text: str) -> str:
     """Return what a text is that names no file: a git ref; or nothing."""
     is_path = "/" in text and (text.endswith(_OF_BUILD) or is_folder(Path(text).parent))
     return _REF_TEXT if (_REF.fullmatch(text) and not is_path) or _git_knows(text) else ""
-
-
-def what_is_url(url: str) -> str:
-    """Return what a URL is that leads to no build: a patch, or a git ref on a forge; or nothing."""
-    if _PATCH_PAGE.fullmatch(url):
-        return _PATCH
-    return _REF_TEXT if _PAGE.fullmatch(url) else ""
 
 
 def _git_knows(text: str) -> bool:

@@ -1,27 +1,146 @@
-"""Reads what a user names as a build: folders, packages, archives and files, alone or several of one kernel.
-
-A folder can be that in which ``make`` has built a kernel: the tree itself, or the folder of ``O=``.
-"""
+"""Reads what a user names as a build: folders, packages, archives and files, alone or several of one kernel."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from pytest_pinet.builds.archives import holds_parts, is_archive
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pytest_pinet.builds.archives import TARS, holds_parts, is_archive
 from pytest_pinet.builds.cache import keep_once
-from pytest_pinet.builds.contents import BuildContents, add_listing, unpack
+from pytest_pinet.builds.contents import BuildContents, unpack
+from pytest_pinet.builds.kernel_files import is_module
 from pytest_pinet.builds.listing import CMDLINE, CONFIG, FIRMWARE, OVERLAYS, Listing, existing, filled, list_folder
-from pytest_pinet.builds.module import is_module
 from pytest_pinet.builds.not_a_build import is_kernel_source, kernel_for_others, what_is_file, what_is_folder
 from pytest_pinet.builds.tree import is_release
 from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.execution.names import misspelled, shown
-from pytest_pinet.execution.path_kind import is_file, is_folder
-from pytest_pinet.model.build import BuildFileRole
+from pytest_pinet.execution.files import is_file, is_folder
+from pytest_pinet.execution.names import misspelled, quoted, shown
+from pytest_pinet.execution.text import parse_json
+from pytest_pinet.model.build import BuildFileRole, BuildSource
+
+METADATA = "metadata.json"
+FORM = "the metadata.json of TuxMake"
+_MAX_METADATA = 2**24
+
+
+@dataclass(frozen=True)
+class TuxMakeBuild:
+    """The files of a build by role, and the kernel's configuration; as paths in the folder of the build."""
+
+    files: Mapping[BuildFileRole, str]
+    config: str | None
+    source: BuildSource
+
+
+class _Loose(BaseModel):
+    # TuxMake may add keys at any time.
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class _Results(_Loose):
+    status: str
+    artifacts: dict[str, list[str]] = {}
+
+
+class _Git(_Loose):
+    git_url: str = ""
+    git_branch: str = ""
+    git_commit: str = ""
+    git_describe: str = ""
+
+
+class _Compiler(_Loose):
+    version_full: str = ""
+
+
+class _Metadata(_Loose):
+    results: _Results
+    git: _Git = _Git()
+    compiler: _Compiler = _Compiler()
+
+
+def is_tuxmake(folder: Path) -> bool:
+    """Return whether a folder has TuxMake's metadata. KernelCI's have the same name and other keys."""
+    file = folder / METADATA
+    return is_file(file) and b'"results"' in _read(file)
+
+
+def read_metadata(data: bytes, where: Where, place: str) -> TuxMakeBuild:
+    """Return what TuxMake says of the build in the folder ``place``. Raises ConfigError."""
+    try:
+        found = _Metadata.model_validate(parse_json(data))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"expected {FORM}; key '{key}': {first['msg']}", where) from None
+    except ValueError as error:
+        raise ConfigError(f"expected {FORM}, but it is not JSON ({error})", where) from None
+    if found.results.status.lower() != "pass":
+        status = quoted(found.results.status)
+        raise ConfigError(f"TuxMake reports {status} for this build, so there is nothing to measure", where)
+    first_of = {key: _plain(names[0], where) for key, names in found.results.artifacts.items() if names}
+    if "kernel" not in first_of:
+        raise ConfigError(
+            "TuxMake built no kernel; name the target: tuxmake -a arm64 config kernel modules dtbs", where
+        )
+    source = BuildSource(
+        made_by="TuxMake",
+        place=place,
+        tree=found.git.git_url,
+        branch=found.git.git_branch,
+        commit=found.git.git_commit,
+        describe=found.git.git_describe,
+        compiler=found.compiler.version_full,
+    )
+    named = {
+        BuildFileRole.KERNEL: first_of["kernel"],
+        BuildFileRole.MODULES: first_of.get("modules"),
+        BuildFileRole.DEVICE_TREE: first_of.get("dtbs", first_of.get("dtbs-legacy")),
+    }
+    return TuxMakeBuild({role: name for role, name in named.items() if name}, first_of.get("config"), source)
+
+
+def _plain(name: str, where: Where) -> str:
+    """Return the path of an artefact. Raises ConfigError if it leads out of the folder."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not name.isprintable() or not path.name:
+        raise ConfigError(f"the path of an artefact leads out of the folder of the build: {quoted(name)}", where)
+    return str(path)
+
+
+def add_tuxmake(parts: BuildContents, folder: Path, where: Where) -> None:
+    """Add the files and the source of a build. ``where`` is the place that names the folder. Raises ConfigError."""
+    file = filled(folder / METADATA, where, "build")
+    found = read_metadata(_read(file), Where(str(file)), str(folder))
+    for role, name in found.files.items():
+        path = folder / name
+        if role is BuildFileRole.MODULES:
+            parts.add_modules(path, where)
+            continue
+        existing(path, where, str(role).replace("_", " "))
+        if role is BuildFileRole.KERNEL:
+            parts.add(role, [path], where)
+        else:
+            parts.add_device_trees(unpack([path], where) if path.name.endswith(TARS) else path, where)
+    config = folder / found.config if found.config is not None else None
+    parts.describe(replace(found.source, config=str(config) if config is not None and is_file(config) else ""))
+
+
+def _read(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(_MAX_METADATA + 1)
+    except OSError as error:
+        raise ConfigError(f"this cannot be read ({error.strerror})", Where(str(file))) from None
+    if len(data) > _MAX_METADATA:
+        raise ConfigError(f"this has more than {_MAX_METADATA // 2**20} MiB", Where(str(file)))
+    return data
+
 
 _ACCEPTED = (
     "a kernel (kernel8.img, Image, vmlinuz...), *.dtb, dtbs/, overlays/*.dtbo, initramfs*, modules*.tar.*, "
@@ -78,7 +197,7 @@ def _add_archives(parts: BuildContents, archives: Sequence[Path], where: Where) 
         what = what_is_file(archives[0]) or what_is_folder(unpacked, "FOLDER")
         why = f"it is {what}" if what else "expected a linux-image package, or an archive with boot/ or lib/modules/"
         raise ConfigError(f"{archives[0]} contains no kernel and no modules; {why}", where)
-    add_listing(parts, found, where)
+    parts.add_listing(found, where)
 
 
 def _add_file(parts: BuildContents, path: Path, where: Where) -> None:
@@ -108,7 +227,7 @@ def _add_folder(parts: BuildContents, folder: Path, where: Where) -> list[Path]:
         wanted = [path for path in named if not (found.trees or found.modules) or path.suffix in (".deb", ".rpm")]
         others = [str(path.relative_to(root)) for path in found.archives if path not in wanted]
         found = replace(found, left_out=[*found.left_out, *others])
-        add_listing(parts, found, where)
+        parts.add_listing(found, where)
         archives += wanted
         is_taken = is_taken or not _is_empty(found) or bool(found.texts or wanted)
     if not is_taken:

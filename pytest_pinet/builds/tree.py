@@ -18,9 +18,9 @@ from pydantic import TypeAdapter
 
 from pytest_pinet.builds.archives import MAX_ARCHIVE, MAX_FILES, Unreadable
 from pytest_pinet.builds.cache import read_once
-from pytest_pinet.builds.module import is_module, name_of, read_module
+from pytest_pinet.builds.kernel_files import is_module, name_of, read_module
 from pytest_pinet.errors import ChangedBuildError
-from pytest_pinet.execution.path_kind import is_file, is_folder
+from pytest_pinet.execution.files import is_file, is_folder
 from pytest_pinet.model.build import BuildFile, ModuleId
 
 # Modules that a system uses without any device: protocols, queueing, checksums of packets.

@@ -11,10 +11,15 @@ from pytest_pinet.builds.archives import Unreadable
 from pytest_pinet.builds.cache import sha256_of
 from pytest_pinet.builds.config_txt import LONGEST_LINE
 from pytest_pinet.builds.contents import BuildContents, BuildPart
-from pytest_pinet.builds.image import BuiltInParameters, built_in_parameters
+from pytest_pinet.builds.kernel_files import (
+    PARAMETER_KEYS,
+    BuiltInParameters,
+    built_in_parameters,
+    names_parameter,
+    read_module,
+)
 from pytest_pinet.builds.kernels import split_by_kernel
 from pytest_pinet.builds.listing import OVERLAYS, filled, unreadable
-from pytest_pinet.builds.module import PARAMETER_KEYS, names_parameter, read_module
 from pytest_pinet.builds.tree import built_in_texts, read_tree
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import misspelled, quoted

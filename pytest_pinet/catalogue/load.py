@@ -1,4 +1,4 @@
-"""Reads ``boards.yaml`` and ``nics.yaml``."""
+"""Reads the files of the catalogue: boards, NICs, and the families of switches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import yaml
@@ -40,3 +41,13 @@ def read_data(file: str) -> Any:
     """Return the content of a YAML file of this package."""
     text = resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def folder() -> Traversable:
+    """Return the folder of their files."""
+    return resources.files("pytest_pinet.catalogue").joinpath("switch_families")
+
+
+def built_in() -> list[str]:
+    """Return the names of the families."""
+    return sorted(file.name.removesuffix(".yaml") for file in folder().iterdir() if file.name.endswith(".yaml"))

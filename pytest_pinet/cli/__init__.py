@@ -1,4 +1,4 @@
-"""The ``pinet`` command. Each subcommand is a file that is imported when it is used."""
+"""The ``pinet`` command. The file of a subcommand is imported when the subcommand is used."""
 
 from __future__ import annotations
 
@@ -14,14 +14,22 @@ from pathlib import Path
 
 import click
 
-from pytest_pinet.cli.command import HELP_NAMES, PINET, PinetGroup, colour, usage_error_lines
-from pytest_pinet.cli.exit_codes import INTERRUPTED, ErrorCodes, error_codes
+from pytest_pinet.cli.command import (
+    HELP_NAMES,
+    INTERRUPTED,
+    PINET,
+    ErrorCodes,
+    PinetGroup,
+    colour,
+    error_codes,
+    usage_error_lines,
+)
 from pytest_pinet.errors import ConfigError, OutputError, PinetError
-from pytest_pinet.execution.clean_text import for_log
-from pytest_pinet.execution.output_file import reason
+from pytest_pinet.execution.files import reason
+from pytest_pinet.execution.text import for_log
 from pytest_pinet.version import __version__
 
-# The texts in ``pinet --help``, which needs no import, by heading. Subcommand ``lab`` is ``lab`` in cli/lab.py.
+# The texts in ``pinet --help``, which needs no import, by heading.
 SECTIONS: dict[str, dict[str, str]] = {
     "Judge a change": {
         "gate": "Measure a new build against the known-good one: merge it or not?",
@@ -57,6 +65,15 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
 }
 COMMANDS: dict[str, str] = {name: text for commands in SECTIONS.values() for name, text in commands.items()}
+# The files of the subcommands. A subcommand that is not listed has a file of its name.
+_FILES = {
+    **dict.fromkeys(("summary", "compare", "merge", "export"), "runs"),
+    **dict.fromkeys(("accept", "losses"), "reviewed"),
+    **dict.fromkeys(("check", "doctor", "discover", "matrix", "graph"), "lab_checks"),
+    **dict.fromkeys(("calibrate", "selftest"), "noise"),
+    "emulated": "lab",
+    "completion": "options",
+}
 
 
 class LazyGroup(PinetGroup):
@@ -68,7 +85,8 @@ class LazyGroup(PinetGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(f"pytest_pinet.cli.{cmd_name}"), cmd_name)
+        module = importlib.import_module(f"pytest_pinet.cli.{_FILES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -132,7 +150,7 @@ def run(words: list[str]) -> int:
     codes = error_codes(words)
     streams = sys.stdout, sys.stderr
     if COMPLETE in os.environ:
-        from pytest_pinet.cli.completion import register
+        from pytest_pinet.cli.options import register
 
         register()
     try:

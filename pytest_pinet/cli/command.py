@@ -1,16 +1,58 @@
-"""Commands with our messages: one form for all errors of usage, did-you-mean, grouped and coloured help."""
+"""Commands with our messages: one form for all errors of usage, exit codes, colours, did-you-mean, grouped help."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import click
 
-from pytest_pinet.cli.exit_codes import MISTAKE
 from pytest_pinet.errors import sentence
+from pytest_pinet.execution.files import exists
 from pytest_pinet.execution.names import nearest, nearest_word, quoted, unknown
-from pytest_pinet.execution.path_kind import exists
+from pytest_pinet.execution.text import for_log
+from pytest_pinet.model.verdict import SKIP
+
+# Every mistake of the user: arguments, options, the lab file.
+MISTAKE = 4
+LAB_ERROR = 2
+INTERRUPTED = 130
+# As in sysexits.h: an error of pytest-pinet itself, and output that cannot be written.
+INTERNAL = 70
+OUTPUT = 74
+# `git bisect run` continues after exit codes below 128 except 125. It would take a user's mistake for a bad commit.
+ABORT = 128
+
+
+@dataclass(frozen=True)
+class ErrorCodes:
+    """The exit codes of a command that ends with an error.
+
+    ``declined`` is for "no" to the question of a command.
+    """
+
+    mistake: int = MISTAKE
+    other: int = LAB_ERROR
+    declined: int = 1
+    internal: int = INTERNAL
+    output: int = OUTPUT
+
+
+OF_BISECTION = ErrorCodes(
+    mistake=ABORT + MISTAKE, other=SKIP, declined=INTERRUPTED, internal=SKIP, output=ABORT + OUTPUT
+)
+
+
+def error_codes(words: Sequence[str]) -> ErrorCodes:
+    """Return the codes for a command line, also for one that click cannot read.
+
+    A mistyped ``--bisect`` counts as well, because its commit must not be marked bad.
+    """
+    bisect = any(word.startswith("-") and word.lstrip("-").startswith("bis") for word in words)
+    return OF_BISECTION if bisect else ErrorCodes()
+
 
 HELP_NAMES = ["-h", "--help"]
 OTHER_OPTIONS = "Options"
@@ -168,3 +210,33 @@ def colour() -> bool | None:
     if os.environ.get("FORCE_COLOR"):
         return True
     return False if os.environ.get("TERM") == "dumb" else None
+
+
+# The words at the end of a row, as the tables print them.
+_RED = ("FAIL", "ERROR", "SLOWER", "REGRESSION", "FINDING", "LAB ERROR")
+_YELLOW = ("INCONCLUSIVE", "INVALID", "UNDECIDED", "marginal")
+_GREEN = ("pass", "improved", "faster", "same", "unchanged")
+_COLOURS = {word: name for name, words in (("red", _RED), ("yellow", _YELLOW), ("green", _GREEN)) for word in words}
+_LAST = re.compile(rf"(?<=\s\s)({'|'.join(_COLOURS)})$")
+# The marks at the beginning of a line of `doctor`, `matrix` and `lab status`.
+_MARKS = {"ok": "green", "BAD": "red", "?": "yellow", "!": "red"}
+_FIRST = re.compile(rf"(\s*)({'|'.join(map(re.escape, _MARKS))})(?=\s)")
+
+
+def echo(text: object, err: bool = False, nl: bool = True) -> None:
+    """Print a text, cleaned of what a terminal or a CI system would act on."""
+    click.echo(for_log(str(text)), err=err, nl=nl)
+
+
+def painted(line: str) -> str:
+    """Return a line with its mark or its last word in the colour of what it means."""
+    if match := _FIRST.match(line):
+        blanks, mark = match.groups()
+        return f"{blanks}{click.style(mark, fg=_MARKS[mark])}{line[match.end() :]}"
+    return _LAST.sub(lambda match: click.style(match[1], fg=_COLOURS[match[1]]), line)
+
+
+def painted_change(line: str) -> str:
+    """Return a line of a unified diff in the usual colours."""
+    colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+    return click.style(line, fg=colour) if colour is not None else line

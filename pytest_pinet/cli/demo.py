@@ -19,10 +19,9 @@ from pathlib import Path
 
 import click
 
-from pytest_pinet.cli.command import PinetCommand
-from pytest_pinet.cli.exit_codes import INTERRUPTED
+from pytest_pinet.cli.command import INTERRUPTED, PinetCommand
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.execution.output_file import write_file, writing
+from pytest_pinet.execution.files import write_file, writing
 from pytest_pinet.model.verdict import Verdict
 
 LAB = "virtual"

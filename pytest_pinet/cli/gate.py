@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.command import with_sections
-from pytest_pinet.cli.exit_codes import ABORT, INTERNAL, INTERRUPTED, MISTAKE, OUTPUT
-from pytest_pinet.cli.options import QUIET
-from pytest_pinet.cli.paint import echo
-from pytest_pinet.cli.pytest_arguments import (
+from pytest_pinet.cli.command import ABORT, INTERNAL, INTERRUPTED, MISTAKE, OUTPUT, echo, with_sections
+from pytest_pinet.cli.config import (
     FILES,
     SECTIONS,
     near_option,
@@ -26,9 +23,10 @@ from pytest_pinet.cli.pytest_arguments import (
     settings_options,
     spelled,
 )
+from pytest_pinet.cli.options import QUIET
 from pytest_pinet.errors import ConfigError, OutputError, PinetError, sentence
+from pytest_pinet.execution.files import exists, is_folder
 from pytest_pinet.execution.names import quoted
-from pytest_pinet.execution.path_kind import exists, is_folder
 from pytest_pinet.model.verdict import SKIP, STOP
 
 # pytest and the session take a second to import, and the help needs neither.

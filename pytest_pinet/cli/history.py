@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sys
 from fnmatch import fnmatchcase
+from importlib.resources import files
 from pathlib import Path
 
 import click
 
-from pytest_pinet.cli.command import PINET, DefaultGroup
-from pytest_pinet.cli.exit_codes import MISTAKE
+from pytest_pinet.cli.command import MISTAKE, PINET, DefaultGroup, echo
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, FiniteRange, last_option, print_result, write_output
-from pytest_pinet.cli.paint import echo
-from pytest_pinet.cli.schema import of_results
 from pytest_pinet.errors import ConfigError, sentence
+from pytest_pinet.execution.files import exists
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.execution.path_kind import exists
 
 
 @click.group(cls=DefaultGroup)
@@ -144,7 +142,10 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
         sys.exit(MISTAKE)
 
 
-history.add_command(of_results)
+@history.command()
+def schema() -> None:
+    """Print the JSON Schema of results.json."""
+    click.echo(files("pytest_pinet.report").joinpath("results.schema.json").read_text(encoding="utf-8"), nl=False)
 
 
 def _beginning(path: Path) -> str:

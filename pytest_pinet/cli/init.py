@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from pytest_pinet.cli.command import PINET, with_sections
-from pytest_pinet.cli.exit_codes import LAB_ERROR
+from pytest_pinet.cli.command import LAB_ERROR, PINET, echo, with_sections
 from pytest_pinet.cli.options import print_lines
-from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError, PinetError, mistake_in
-from pytest_pinet.execution.path_kind import is_file
-from pytest_pinet.init.choices import BACKENDS, CONSOLES, PEER_NONE, PEER_RUNNER, POWERS
+from pytest_pinet.execution.files import is_file
+from pytest_pinet.init.answers import BACKENDS, CONSOLES, PEER_NONE, PEER_RUNNER, POWERS
 
 if TYPE_CHECKING:
     from pytest_pinet.init.desk import Wishes
-    from pytest_pinet.init.login import Login
-    from pytest_pinet.init.machine import Machine
+    from pytest_pinet.init.machine import Login, Machine
 
 T = TypeVar("T")
 
@@ -99,11 +96,10 @@ def init(
 
     Exit code: 0 if the file was written; 2 if a board could not be read; 4 if an option or an answer is wrong.
     """
-    from pytest_pinet.init import bench, desk, lab_file, missing
+    from pytest_pinet.init import bench, desk, lab_file
     from pytest_pinet.init.answers import Answers
     from pytest_pinet.init.hardware import RUNNER
-    from pytest_pinet.init.login import parse as parse_login
-    from pytest_pinet.init.machine import this_machine
+    from pytest_pinet.init.machine import parse_login, this_machine
 
     if is_bench and peer not in (None, PEER_RUNNER, PEER_NONE):
         raise ConfigError(f"--peer {peer}: with --bench, expected {PEER_RUNNER} (this machine) or {PEER_NONE}")
@@ -136,7 +132,7 @@ def init(
     if is_bench and peer == PEER_RUNNER:
         own = _wishes(name, peer, mine, speed, keyfile)
         plan = replace(plan, nodes=[*plan.nodes, desk.runner_of_bench(runner, plan, own, answers)])
-    plan = missing.with_iperf3(plan, install_iperf3, answers, say)
+    plan = lab_file.with_iperf3(plan, install_iperf3, answers, say)
     if is_bench:
         chosen = bench.Bench(
             _parsed("--coordinator", bench.parse_coordinator, coordinator) if coordinator else "",
@@ -156,9 +152,9 @@ def init(
     say(f"{file} is written: lab {lab.name} with {' and '.join(lab.nodes)}")
     if is_bench and len(lab.nodes) == 1:
         say(f"one board has no peer, so no test can run: add a second board to {file}, or write it with --peer runner")
-    for line in missing.to_do(plan):
+    for line in lab_file.to_do(plan):
         say(line)
-    print_lines(missing.next_steps(file, text))
+    print_lines(lab_file.next_steps(file, text))
 
 
 def say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""``pinet lab``: starts, stops and shows the virtual lab, and injects faults."""
+"""Labs without hardware: ``pinet lab`` runs the virtual one, ``pinet emulated`` makes what emulated boards boot."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pytest_pinet.cli import lab_names
-from pytest_pinet.cli.command import PinetGroup, with_sections
-from pytest_pinet.cli.options import LAB_OPTION, print_lines
-from pytest_pinet.cli.paint import echo
-from pytest_pinet.cli.schema import of_lab
+from pytest_pinet.cli.command import PinetGroup, echo, with_sections
+from pytest_pinet.cli.options import LAB_OPTION, complete_nodes, complete_targets, print_lines
 from pytest_pinet.errors import ConfigError, mistake_in
 
 if TYPE_CHECKING:
     from pytest_pinet.model.lab import Lab, Scale
+
 
 WIDTH = 80
 
@@ -112,7 +111,7 @@ def _real_status(lab: Lab, as_json: bool) -> None:
     ),
     context_settings={"max_content_width": 100},
 )
-@click.argument("target", metavar="TARGET", shell_complete=lab_names.targets)
+@click.argument("target", metavar="TARGET", shell_complete=complete_targets)
 @LAB_OPTION
 @click.option("--rate", type=float, metavar="FACTOR", help="NODE[:IF]: reduce the goodput to this factor, such as 0.9.")
 @click.option("--loss", metavar="SHARE", help="NODE[:IF]: drop this share of the packets, such as 1%.")
@@ -165,7 +164,7 @@ def _check_faults(target: str, faults: Mapping[str, Any]) -> None:
 
 
 @lab.command()
-@click.argument("target", metavar="[TARGET]", required=False, shell_complete=lab_names.targets)
+@click.argument("target", metavar="[TARGET]", required=False, shell_complete=complete_targets)
 @LAB_OPTION
 @click.option("--without-leases", is_flag=True, help="Restore switch ports even if another user holds their nodes.")
 def restore(target: str | None, lab_file: str, without_leases: bool) -> None:
@@ -192,7 +191,7 @@ def restore(target: str | None, lab_file: str, without_leases: bool) -> None:
 
 @lab.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @LAB_OPTION
-@click.argument("node", shell_complete=lab_names.nodes)
+@click.argument("node", shell_complete=complete_nodes)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def execute(lab_file: str, node: str, command: tuple[str, ...]) -> None:
     """Run COMMAND on NODE, such as: pinet lab exec pi4b-1 -- ip addr
@@ -205,7 +204,10 @@ def execute(lab_file: str, node: str, command: tuple[str, ...]) -> None:
     os.execvp(argv[0], argv)
 
 
-lab.add_command(of_lab)
+@lab.command()
+def schema() -> None:
+    """Print the JSON Schema of lab files."""
+    click.echo(files("pytest_pinet.config").joinpath("lab.schema.json").read_text(encoding="utf-8"), nl=False)
 
 
 def _ask(lab_file: str, op: str, **arguments: Any) -> list[str]:
@@ -258,3 +260,50 @@ def _table(found: dict[str, Any]) -> list[str]:
         if not alive
     ]
     return lines
+
+
+@click.group(cls=PinetGroup)
+def emulated() -> None:
+    """Create the SD card image of emulated boards, and fetch kernels to compare, or a newer QEMU."""
+
+
+@emulated.command()
+def card() -> None:
+    """Create the SD card image, unless it exists, and print its path. Every emulated board gets a copy of it."""
+    from pytest_pinet.emulated.image import card_image
+    from pytest_pinet.emulated.prepare import check_commands
+
+    check_commands()
+    echo(card_image(_report))
+
+
+@emulated.command()
+@click.argument("package", required=False)
+def kernel(package: str | None) -> None:
+    """Fetch the Debian kernel PACKAGE, such as linux-image-6.12-arm64, and print the path of its file.
+
+    Without PACKAGE, list the newest kernel of each kind in this machine's Debian sources. The printed path is a build:
+    `pinet gate "$(pinet emulated kernel linux-image-rt-arm64)"`.
+    """
+    from pytest_pinet.emulated.image import kernel_package, kernels
+
+    if package is None:
+        for name in kernels(_report):
+            echo(name)
+    else:
+        echo(kernel_package(package, _report))
+
+
+@emulated.command()
+def qemu() -> None:
+    """Unpack a newer QEMU from Debian's backports beside the installed one, and print its path. Needs no root.
+
+    Exact boards that need a newer QEMU (igb) then use it. `PINET_QEMU` names another QEMU for all exact boards.
+    """
+    from pytest_pinet.exact.qemu import unpack_newer_qemu
+
+    echo(unpack_newer_qemu(_report))
+
+
+def _report(text: str) -> None:
+    echo(text, err=True)

@@ -13,16 +13,12 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from pytest_pinet.cli import lab_names
-from pytest_pinet.cli.command import PinetCommand
-from pytest_pinet.cli.configured import configured
-from pytest_pinet.cli.mail_draft import write_mail
-from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, last_option, write_output
-from pytest_pinet.cli.paint import echo
-from pytest_pinet.cli.who import TREE_OPTION
+from pytest_pinet.cli.command import PinetCommand, echo
+from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, configured, lab_files, last_option, write_output
+from pytest_pinet.cli.owners import TREE_OPTION, write_mail
 from pytest_pinet.errors import ConfigError, sentence
-from pytest_pinet.execution.json_text import parse_json
-from pytest_pinet.execution.path_kind import exists, is_folder
+from pytest_pinet.execution.files import exists, is_folder
+from pytest_pinet.execution.text import parse_json
 
 if TYPE_CHECKING:
     from pytest_pinet.config.schema import LabOfFile
@@ -51,7 +47,7 @@ _GATES = 10
     "lab_file",
     metavar="FILE",
     default=lambda: configured("lab"),
-    shell_complete=lab_names.lab_files,
+    shell_complete=lab_files,
     help="The lab file, or the name of a packaged lab. Its accepted baselines are shown.",
 )
 @last_option(200, "The number of runs in each trend.", least=2)
@@ -145,7 +141,7 @@ def report(
 
 def _series(url: str, lab: LabOfFile | None, last: int) -> tuple[list[FigureSeries], list[StoredRun]]:
     """Return the series and the gates of the history; without a history the series of the run folders."""
-    from pytest_pinet.config.reviewed import Reviewed, load_reviewed
+    from pytest_pinet.config.baselines import Reviewed, load_reviewed
     from pytest_pinet.history.history import OFF, open_history
     from pytest_pinet.report.trends import all_series, series_of_runs
 

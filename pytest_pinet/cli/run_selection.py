@@ -8,11 +8,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_pinet.cli.paint import echo
+from pytest_pinet.cli.command import echo
 from pytest_pinet.errors import ConfigError, sentence
-from pytest_pinet.execution.json_text import parse_json
+from pytest_pinet.execution.files import exists, is_file, is_folder
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.execution.path_kind import exists, is_file, is_folder
+from pytest_pinet.execution.text import parse_json
 from pytest_pinet.history.compare import RunSet
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.points import Point

@@ -1,25 +1,26 @@
-"""The accepted baselines of a lab: YAML files in one folder. They change by review, never by a run."""
+"""What users have decided about the metrics of a lab, in files under review: baselines and acknowledged losses."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, PlainValidator, WithJsonSchema
 
-from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, entries_text, write_entries
-from pytest_pinet.config.messages import read_section
+from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, entries_text, placed, write_entries
 from pytest_pinet.config.schema import LabOfFile
-from pytest_pinet.config.section import Section
+from pytest_pinet.config.section import Section, read_section
 from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.execution.path_kind import exists, is_folder
+from pytest_pinet.execution.files import exists, is_folder
+from pytest_pinet.execution.names import shown
 from pytest_pinet.judge.baseline import Baseline, RunPlace
-from pytest_pinet.model.fields import Count, Rate, Text
+from pytest_pinet.model.fields import SET_LATER, Count, Rate, Text
 from pytest_pinet.model.quantities import Bitrate
 
-# A file beside the baselines, of another kind (`config.acknowledged`).
+# A file beside the baselines, of another kind.
 ACKNOWLEDGED = "acknowledged.yaml"
 WHAT = "a file of baselines (a list under the key 'baselines')"
 HEADER = (
@@ -55,12 +56,12 @@ class SessionEntry:
 
 
 @dataclass(frozen=True)
-class BaselineEntry:
-    """One entry of a file.
+class AcceptedBaseline:
+    """The accepted baseline of one metric: an entry of a file, and where it is written.
 
     ``id`` is the metric's ID, ``goodput`` the accepted goodput. ``runs`` has the goodput of runs on separate
     connections, link-ups or boots. ``build`` says what was measured (kernel, driver, ...), ``reason`` why it was
-    accepted on ``date``. ``sessions`` says when the runs were made; files of older versions do not know this.
+    accepted on ``date``. ``sessions`` says when the runs were made.
     """
 
     __pydantic_config__ = ONLY_KNOWN_KEYS
@@ -71,20 +72,8 @@ class BaselineEntry:
     build: Build
     date: Date
     reason: Text
-    sessions: tuple[SessionEntry, ...] = field(default=(), kw_only=True)
-
-
-class BaselinesFile(Section):
-    """A whole file."""
-
-    baselines: list[BaselineEntry]
-
-
-@dataclass(frozen=True)
-class AcceptedBaseline(BaselineEntry):
-    """The accepted baseline of one metric, and where it is written."""
-
-    where: Where = field(compare=False)
+    sessions: tuple[SessionEntry, ...]
+    where: Annotated[Where, *SET_LATER] = field(compare=False)
 
     @property
     def baseline(self) -> Baseline:
@@ -94,8 +83,14 @@ class AcceptedBaseline(BaselineEntry):
 
     @property
     def places(self) -> tuple[RunPlace, ...]:
-        """The place of each run; empty if it is not known."""
+        """The place of each run."""
         return tuple(session.place for session in self.sessions for _ in range(session.runs))
+
+
+class BaselinesFile(Section):
+    """A whole file."""
+
+    baselines: list[AcceptedBaseline]
 
 
 def load_baselines(lab: LabOfFile) -> Mapping[str, AcceptedBaseline]:
@@ -129,10 +124,10 @@ def read_baselines(path: Path) -> list[AcceptedBaseline]:
         if not min(own.runs) <= own.goodput <= max(own.runs):
             message = f"goodput {own.goodput} lies outside its runs, {min(own.runs)} to {max(own.runs)}"
             raise ConfigError(message, document.value((*at, "goodput")))
-        if own.sessions and (known := sum(session.runs for session in own.sessions)) != len(own.runs):
+        if (known := sum(session.runs for session in own.sessions)) != len(own.runs):
             message = f"the sessions have {known} runs, but the baseline has {len(own.runs)}"
             raise ConfigError(message, document.key((*at, "sessions")))
-        found.append(AcceptedBaseline(**vars(own), where=document.key((*at, "id"))))
+        found.append(replace(own, where=document.key((*at, "id"))))
     return found
 
 
@@ -145,3 +140,89 @@ def baselines_text(baselines: Iterable[AcceptedBaseline]) -> str:
 def write_baselines(path: Path, baselines: Iterable[AcceptedBaseline]) -> None:
     """Write a file with exactly these baselines, sorted by ID. Raises ConfigError."""
     write_entries(path, baselines_text(baselines))
+
+
+_WHAT_LOSSES = "a file of acknowledged losses (a list under the key 'acknowledged')"
+_HEADER_LOSSES = (
+    "Losses that are known: who works on each, the last day on which it counts as known, and where it is tracked.\n"
+    "'goodput' is the level on the day of the acknowledgement: a further loss is not covered."
+)
+LINK_FORM = "a URL such as 'https://lore.kernel.org/r/MESSAGE-ID'"
+_LINK = re.compile(r"https?://[^\s/]+(/\S*)?")
+
+
+def parse_link(value: object) -> str:
+    """Return a URL. Raises ValueError."""
+    if not isinstance(value, str) or not _LINK.fullmatch(value) or not value.isprintable() or len(value) > 500:
+        raise ValueError(f"expected {LINK_FORM}, got {shown(value)}")
+    return value
+
+
+Link = Annotated[str, PlainValidator(parse_link), WithJsonSchema({"type": "string", "pattern": f"^{_LINK.pattern}$"})]
+
+
+@dataclass(frozen=True)
+class Acknowledgement:
+    """The acknowledged loss of one metric: an entry of the file, and where it is written.
+
+    ``id`` is the metric's ID, ``owner`` works on the loss, ``until`` is the last day on which the loss counts as known,
+    and ``link`` is where it is tracked. ``goodput`` was the level on ``date``, the day of the acknowledgement.
+    """
+
+    __pydantic_config__ = ONLY_KNOWN_KEYS
+
+    id: Id
+    owner: Text
+    until: Date
+    link: Link
+    goodput: Accepted
+    date: Date
+    where: Annotated[Where, *SET_LATER] = field(compare=False)
+
+
+class AcknowledgedFile(Section):
+    """The whole file."""
+
+    acknowledged: list[Acknowledgement]
+
+
+def read_acknowledged(path: Path) -> dict[str, Acknowledgement]:
+    """Return the acknowledged losses of a file by ID; none if the file does not exist. Raises ConfigError."""
+    if not exists(path):
+        return {}
+    file, document = read_section(path, _WHAT_LOSSES, AcknowledgedFile)
+    found: dict[str, Acknowledgement] = {}
+    for at, own, where in placed("acknowledged", file.acknowledged, document):
+        if own.until < own.date:
+            message = f"until {own.until} lies before the acknowledgement of {own.date}; expected a later day"
+            raise ConfigError(message, document.value((*at, "until")))
+        found[own.id] = replace(own, where=where)
+    return found
+
+
+def acknowledged_text(entries: Iterable[Acknowledgement]) -> str:
+    """Return the text of a file with exactly these entries, sorted by ID."""
+    ordered = sorted(entries, key=lambda entry: entry.id)
+    return entries_text("acknowledged", ordered, _HEADER_LOSSES)
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """The baselines and the acknowledged losses of the lab with the name ``lab``, by the ID of their metric."""
+
+    lab: str = ""
+    baselines: Mapping[str, AcceptedBaseline] = field(default_factory=dict)
+    acknowledged: Mapping[str, Acknowledgement] = field(default_factory=dict)
+
+    def baseline(self, figure: str, lab: str) -> AcceptedBaseline | None:
+        """Return the baseline of a metric. A history may have other labs, which have files of their own."""
+        return self.baselines.get(figure) if lab == self.lab else None
+
+    def acknowledgement(self, figure: str, lab: str) -> Acknowledgement | None:
+        """Return the acknowledged loss of a metric."""
+        return self.acknowledged.get(figure) if lab == self.lab else None
+
+
+def load_reviewed(lab: LabOfFile) -> Reviewed:
+    """Return what the files of a lab say. Raises ConfigError."""
+    return Reviewed(lab.name, load_baselines(lab), read_acknowledged(lab.baselines / ACKNOWLEDGED))

@@ -1,26 +1,29 @@
-"""The file of `pinet calibrate`: the noise of each metric, and the tolerance that follows from it."""
+"""The file of `pinet calibrate`: noise and tolerance of each metric; and what is known of a metric before its gate."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import PlainValidator, WithJsonSchema
 
+from pytest_pinet.config.baselines import load_baselines
 from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, entries_text, placed, write_entries
-from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.schema import LabOfFile
-from pytest_pinet.config.section import Section
+from pytest_pinet.config.section import Section, read_section
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.files import exists
 from pytest_pinet.execution.names import shown
-from pytest_pinet.execution.path_kind import exists
+from pytest_pinet.judge.baseline import Reference
 from pytest_pinet.judge.noise import UNKNOWN, Noise
-from pytest_pinet.model.fields import PERCENT, Count
+from pytest_pinet.model.fields import NO_KEY, PERCENT, Count
 from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.metric_key import CombinationId, MetricKey
 from pytest_pinet.model.quantities import Share, Tolerance
+from pytest_pinet.model.traffic import Direction, Traffic
 
 WHAT = "a calibration (a list under the key 'calibration')"
 HEADER = "Written by `pinet calibrate`: the noise of each metric, and the tolerance that follows from it."
@@ -60,8 +63,8 @@ class MeasuredNoise:
 
 
 @dataclass(frozen=True)
-class CalibrationEntry:
-    """One entry of the file.
+class Calibration:
+    """The calibration of one metric: an entry of the file, and where it is written.
 
     ``tolerance`` below a baseline and ``repeats`` (connections) are proposals. ``margin`` is the least margin that this
     noise allows.
@@ -76,19 +79,7 @@ class CalibrationEntry:
     margin: Part
     date: Date
     build: Build
-
-
-class CalibrationFile(Section):
-    """The whole file."""
-
-    calibration: list[CalibrationEntry]
-
-
-@dataclass(frozen=True)
-class Calibration(CalibrationEntry):
-    """The calibration of one metric, and where it is written."""
-
-    where: Where = field(compare=False, default=Where("calibration"))
+    where: Annotated[Where, *NO_KEY] = field(compare=False, default=Where("calibration"))
 
     @property
     def judged_noise(self) -> Noise:
@@ -118,6 +109,12 @@ class Calibration(CalibrationEntry):
         return Limit(Tolerance(self.tolerance), Origin.LAB_FILE, str(self.where), metric=Metric.TOLERANCE)
 
 
+class CalibrationFile(Section):
+    """The whole file."""
+
+    calibration: list[Calibration]
+
+
 def load_calibration(lab: LabOfFile) -> Mapping[str, Calibration]:
     """Return the lab's calibrations by metric ID; none if the lab was never calibrated. Raises ConfigError."""
     found: dict[str, Calibration] = {}
@@ -137,7 +134,7 @@ def read_calibration(path: Path) -> Mapping[str, Calibration]:
         if own.noise.link_ups >= own.noise.runs:
             message = f"{own.noise.runs} runs on {own.noise.link_ups} link-ups; at least one link-up needs two runs"
             raise ConfigError(message, document.value((*at, "noise", "runs")))
-        found[own.id] = Calibration(**vars(own), where=where)
+        found[own.id] = replace(own, where=where)
     return found
 
 
@@ -146,3 +143,32 @@ def write_calibration(path: Path, calibrations: Iterable[Calibration]) -> None:
     entries = dict(read_calibration(path)) if exists(path) else {}
     entries.update((own.id, own) for own in calibrations)
     write_entries(path, entries_text("calibration", [entries[name] for name in sorted(entries)], HEADER))
+
+
+class ReferenceData:
+    """Returns reference data by metric key. Without a lab there are none.
+
+    ``gated``: values are compared with their accepted baselines; False for runs that make their own limits. The
+    constructor raises ConfigError.
+    """
+
+    def __init__(self, lab: LabOfFile | None = None, gated: bool = True) -> None:
+        self.baselines = load_baselines(lab) if lab is not None and gated else {}
+        self._calibration = load_calibration(lab) if lab is not None else {}
+
+    def of(self, key: MetricKey) -> Reference:
+        name = str(key)
+        baseline = self.baselines[name].baseline if name in self.baselines else None
+        if name not in self._calibration:
+            return Reference(baseline=baseline)
+        calibration = self._calibration[name]
+        return Reference(calibration.judged_noise, baseline, calibration.limit)
+
+    def is_calibrated(self, combinations: Sequence[CombinationId] | None) -> bool:
+        """Return whether the noise of all these combinations was measured (None: of any combination)."""
+        known = {name.rpartition("/")[0] for name in self._calibration}
+        return bool(known) if combinations is None else {str(one) for one in combinations} <= known
+
+    def of_traffic(self, combination: CombinationId, traffic: Traffic) -> dict[Direction, Reference]:
+        """Return the data of each direction, also for one-way traffic, because pairs can run in opposite directions."""
+        return {way: self.of(MetricKey(combination, traffic, way)) for way in Direction.BIDIR.parts}

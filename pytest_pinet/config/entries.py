@@ -15,8 +15,8 @@ from pydantic import ConfigDict, PlainValidator, WithJsonSchema
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.config.yaml_lines import Path as YamlPath
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.files import write_file, writing
 from pytest_pinet.execution.names import shown
-from pytest_pinet.execution.output_file import write_file, writing
 from pytest_pinet.model.quantities import Bitrate, Share
 
 # A metric's ID: pi4b:onboard/pair/tcp-P1-tx.

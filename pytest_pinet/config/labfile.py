@@ -7,14 +7,11 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from pytest_pinet.config.file_text import read_text
-from pytest_pinet.config.hardware import read_hardware
 from pytest_pinet.config.lab_path import FOLDER, OWN_FOLDER, is_name, lab_path, packaged_labs
 from pytest_pinet.config.labgrid_keys import check_labgrid_keys, parts_of, unset_variables
-from pytest_pinet.config.limits import resolve_limits
-from pytest_pinet.config.messages import keys_of, validated
-from pytest_pinet.config.nodes import check_addresses, resolve_node
+from pytest_pinet.config.resolve import check_addresses, read_hardware, resolve_limits, resolve_node
 from pytest_pinet.config.schema import LABGRID_KEYS, LabOfFile
+from pytest_pinet.config.section import keys_of, read_text, validated
 from pytest_pinet.config.switches import read_switches
 from pytest_pinet.config.yaml_lines import Document, parse
 from pytest_pinet.errors import ConfigError, Where

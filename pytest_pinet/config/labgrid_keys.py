@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path as FilePath
 
-from pytest_pinet.config.messages import named
+from pytest_pinet.config.section import named
 from pytest_pinet.config.yaml_lines import Document, Path, substitute
 from pytest_pinet.errors import ConfigError, Where, mistake_in
+from pytest_pinet.execution.files import is_file
 from pytest_pinet.execution.names import shown
-from pytest_pinet.execution.path_kind import is_file
 from pytest_pinet.model.forms import HOST, MAX_PORT, PLACE, USER, Template, parse_address
 
 # Variables that users and launchers set.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 
-from pytest_pinet.catalogue.families import built_in
-from pytest_pinet.config.messages import validated
+from pytest_pinet.catalogue.load import built_in
 from pytest_pinet.config.schema import SwitchSection
+from pytest_pinet.config.section import validated
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError, mistake_in
+from pytest_pinet.execution.files import exists, is_file
 from pytest_pinet.execution.names import quoted, unknown
-from pytest_pinet.execution.path_kind import exists, is_file
 from pytest_pinet.model.fields import Name
 from pytest_pinet.model.forms import DEVICE, NAME, USER, Template, snmp_address, ssh_address
 from pytest_pinet.model.lab import Switch

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.doctor.bench import Bench
-from pytest_pinet.doctor.finding import Finding, Status
+from pytest_pinet.doctor.bench import Bench, Finding, Status
 from pytest_pinet.errors import PinetError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_pinet.config.lab_text import identity, mapping
-from pytest_pinet.doctor.bench import Bench, open_bench
+from pytest_pinet.doctor.bench import WIDTH, Bench, Status, open_bench
 from pytest_pinet.doctor.cabling import reporting_switches, sightings, unproven
 from pytest_pinet.doctor.examine import LINK_SPEED, REACHING, run
-from pytest_pinet.doctor.finding import WIDTH, Status
 from pytest_pinet.errors import ConfigError, LabError, first_line
 from pytest_pinet.judge.hardware import fitting, identify
 from pytest_pinet.lab.switch.switchport import Capability

@@ -1,18 +1,26 @@
-"""Runs all checks in order. A failed check blocks a node, or the whole lab, for later checks that depend on it."""
+"""Runs all checks in order. A failed check blocks a node, or the lab, for later ones. The history remembers boards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from pytest_pinet.config import labfile
-from pytest_pinet.doctor import cabling, disturbances, hardware, links, node_checks, tolerance
-from pytest_pinet.doctor.bench import Bench, open_bench
-from pytest_pinet.doctor.finding import Finding, Status
+from pytest_pinet.doctor import cabling, disturbances, links, node_checks
+from pytest_pinet.doctor.bench import Bench, Finding, Status, open_bench
 from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.execution.files import exists
 from pytest_pinet.execution.names import unknown
+from pytest_pinet.history.boards import odd_in, standing
+from pytest_pinet.history.history import OFF, open_history
+from pytest_pinet.history.points import OutOfService, Suspicion
 from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.model.lab import Lab, Node
+
+if TYPE_CHECKING:
+    from pytest_pinet.history.store import HistoryStore
 
 
 @dataclass(frozen=True)
@@ -49,17 +57,17 @@ LINK_SPEED = Check("link speed and duplex", links.check_link_speed)
 CHECKS = (
     *REACHING,
     Check("power-on", node_checks.check_power_on),
-    Check("management", hardware.check_management),
+    Check("management", links.check_management),
     Check("iperf3 versions", node_checks.check_iperf3),
-    Check("board and NIC", hardware.check_board_and_nics),
-    Check("network managers", hardware.check_managers, per_node=False),
+    Check("board and NIC", links.check_board_and_nics),
+    Check("network managers", links.check_managers, per_node=False),
     LINK_SPEED,
     Check("switches", links.check_switches, per_node=False),
     Check("switch port agrees", links.check_switch_ports),
     Check("cabling", cabling.check_cabling),
     Check("clock and throttling", disturbances.check_clock),
     Check("idle noise", disturbances.check_noise),
-    Check("tolerance", tolerance.check_tolerances, per_node=False),
+    Check("tolerance", disturbances.check_tolerances, per_node=False),
 )
 # The checks of ``pinet doctor --tryboot``, which reboots each board twice.
 TRIAL_BOOT = (*REACHING, Check("trial boot", node_checks.check_trial_boot))
@@ -125,3 +133,48 @@ def run(checks: Sequence[Check], bench: Bench) -> Iterator[tuple[str, list[Findi
         if check.blocks and any(finding.node is None for finding in wrong):
             yield OTHERS, [Finding(Status.NOT_CHECKED, message=check.blocks)]
             return
+
+
+EARLIER_RUNS = "earlier runs"
+
+
+def remembered_boards(url: str, lab: str, nodes: Collection[str]) -> list[Finding]:
+    """Return a finding for each of these nodes that the history remembers. Raises ConfigError."""
+    if not _exists(url):
+        return []
+    with open_history(url) as store:
+        out = [one for one in store.remembered(OutOfService, lab) if one.node in nodes]
+        suspected = _suspected(store, lab)
+    act = "when the board is well, run: pinet doctor --clear"
+    found = [Finding(Status.WRONG, one.node, f"{one.node} is {one}", act) for one in out]
+    act = (
+        "exchange it with another board of its kind, at the same port; if the fault moves with it, it is the board; "
+        "then run: pinet doctor --clear"
+    )
+    own = ((node, text) for node, text in suspected.items() if node in nodes)
+    return found + [Finding(Status.UNKNOWN, node, text, act, shown=True) for node, text in own]
+
+
+def clear_boards(url: str, lab: str, nodes: Collection[str]) -> list[str]:
+    """Put these nodes back into service, and end suspicions of them. Return a sentence for each. Raises ConfigError."""
+    if not _exists(url):
+        return []
+    with open_history(url) as store:
+        out = [one.node for one in store.remembered(OutOfService, lab) if one.node in nodes]
+        suspected = [node for node in _suspected(store, lab) if node in nodes]
+        if out:
+            store.put_into_service(lab, out)
+        if suspected:
+            now = datetime.now(UTC)
+            store.remember(lab, [Suspicion(node, now, "", "", cleared=True) for node in suspected])
+    return [f"{node} is back in service" for node in out] + [f"{node} is no longer suspected" for node in suspected]
+
+
+def _suspected(store: HistoryStore, lab: str) -> dict[str, str]:
+    """Return why boards are suspected, by node: what runs have stored, and what the values of imported runs say."""
+    stored = {node: f"{node} is {one}" for node, one in standing(store.remembered(Suspicion, lab)).items()}
+    return {odd.node: str(odd) for odd in odd_in(store, lab)} | stored
+
+
+def _exists(url: str) -> bool:
+    return url.strip().lower() not in OFF and ("://" in url or exists(url))

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from pytest_pinet.builds.config_txt import TRYBOOT
-from pytest_pinet.doctor.bench import Bench
-from pytest_pinet.doctor.finding import Finding, Status
+from pytest_pinet.doctor.bench import Bench, Finding, Status
 from pytest_pinet.errors import ConsoleError, LabError, PinetError, PowerError, SshError, UnsupportedError, first_line
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.deadline import Deadline

@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pytest_pinet.builds.archives import Unreadable, unpacked
-from pytest_pinet.builds.image import bootable, is_arm64
-from pytest_pinet.builds.module import name_of
+from pytest_pinet.builds.kernel_files import bootable, is_arm64, name_of
 from pytest_pinet.emulated.card import tool
 from pytest_pinet.emulated.packages import open_package
 from pytest_pinet.errors import LabError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_pinet.builds.image import page_kib
+from pytest_pinet.builds.kernel_files import page_kib
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.spec import InterfaceSpec
 

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from pytest_pinet.builds.archives import Unreadable, deb_data, unpacked
 from pytest_pinet.errors import LabError, first_line
-from pytest_pinet.execution.tool import output
+from pytest_pinet.execution.shell import output
 
 ARCHITECTURE = "arm64"
 FETCH_TIMEOUT_S = 600.0

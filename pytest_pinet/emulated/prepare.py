@@ -9,7 +9,7 @@ from pytest_pinet.emulated.image import Report, card_image
 from pytest_pinet.emulated.machine import MACHINES
 from pytest_pinet.emulated.rootfs import BUSYBOX, SYSTEMD
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.execution.tool import output
+from pytest_pinet.execution.shell import output
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.virtual.requirements import require
 

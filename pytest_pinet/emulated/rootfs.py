@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, cast
 
-from pytest_pinet.builds.module import name_of
+from pytest_pinet.builds.kernel_files import name_of
 from pytest_pinet.emulated import managers
 from pytest_pinet.emulated.packages import open_package
 from pytest_pinet.model.lab import PI

@@ -18,7 +18,7 @@ from pytest_pinet.evidence.fdt import read_device_tree, write_device_tree
 from pytest_pinet.exact.board import DEVICES_AT, DEVICES_SPI, MACS, ExactBoard, machine_arguments
 from pytest_pinet.exact.qemu import VARIABLE, Qemu, compiled, loads_plugins, unpacked_folder
 from pytest_pinet.exact.store import exact_cache
-from pytest_pinet.execution.tool import output
+from pytest_pinet.execution.shell import output
 
 _SELFTEST = "selftest"
 _PROVED = "pinet-selftest: proved"

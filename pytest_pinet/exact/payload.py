@@ -11,8 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from pytest_pinet.builds.archives import Unreadable, unpacked
-from pytest_pinet.builds.image import page_kib
-from pytest_pinet.builds.module import loaded_part, read_module
+from pytest_pinet.builds.kernel_files import loaded_part, page_kib, read_module
 from pytest_pinet.builds.tree import built_in_modules
 from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive

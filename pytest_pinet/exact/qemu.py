@@ -23,7 +23,7 @@ from pytest_pinet.emulated.packages import Apt, machine_sources
 from pytest_pinet.errors import CapabilityError, LabError
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.store import exact_cache
-from pytest_pinet.execution.tool import output
+from pytest_pinet.execution.shell import output
 
 COMPILE_S = 60.0
 # Warnings change no plugin: another compiler may have others.

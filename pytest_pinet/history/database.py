@@ -12,7 +12,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from pytest_pinet.errors import ConfigError, OutputError
-from pytest_pinet.execution.path_kind import exists, is_folder
+from pytest_pinet.execution.files import exists, is_folder
 from pytest_pinet.history.tables import META, METADATA, VERSION, insert_into
 
 FORM = "a path such as '.pinet/history.db', or a URL such as 'postgresql://user@host/name'"

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.execution.json_text import parse_json
+from pytest_pinet.execution.text import parse_json
 from pytest_pinet.history.points import Point, StoredRun
 from pytest_pinet.history.records import check_point, check_run, points_of
 from pytest_pinet.history.results_file import first_problem, in_utc, read_run, record_of
 from pytest_pinet.model.record.result import RunRecord
 
 if TYPE_CHECKING:
-    from pytest_pinet.config.reviewed import Reviewed
+    from pytest_pinet.config.baselines import Reviewed
     from pytest_pinet.history.store import HistoryStore
 
 
@@ -31,7 +31,7 @@ def open_history(url: str, create: bool = False, reviewed: Reviewed | None = Non
     """Open a history. ``url`` is an SQLite path or a URL (``postgresql://user@host/name``).
 
     ``create``: make missing files and tables. ``reviewed`` is what users decided about the metrics of a
-    lab (`config.reviewed.load_reviewed`). Raises ConfigError if there is no history, if it is off, or if SQLAlchemy is
+    lab (`config.baselines.load_reviewed`). Raises ConfigError if there is no history, if it is off, or if SQLAlchemy is
     not installed.
     """
     if url.strip().lower() in OFF:

@@ -26,7 +26,7 @@ from pytest_pinet.model.quantities import Share, Tolerance
 from pytest_pinet.model.verdict import Verdict
 
 if TYPE_CHECKING:
-    from pytest_pinet.config.acknowledged import Acknowledgement
+    from pytest_pinet.config.baselines import Acknowledgement
 
 # Levels that differ by less are taken for the same level when an accepted value is looked up among them.
 _ALIKE = MATTERS / 2

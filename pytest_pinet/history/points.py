@@ -20,8 +20,7 @@ from pytest_pinet.model.record.result import ResultRecord, RunRecord, SkippedRec
 from pytest_pinet.model.verdict import GATE, GOOD, Verdict
 
 if TYPE_CHECKING:
-    from pytest_pinet.config.acknowledged import Acknowledgement
-    from pytest_pinet.config.baselines import AcceptedBaseline
+    from pytest_pinet.config.baselines import AcceptedBaseline, Acknowledgement
 
 
 class GateTurn(Record):

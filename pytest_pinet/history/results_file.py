@@ -17,8 +17,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.execution.names import quoted
+from pytest_pinet.execution.text import parse_json
 from pytest_pinet.model.record.result import SCHEMA_VERSION, ResultRecord, RunRecord
 
 # The run's own data, written when it began. The results do not contain these data.

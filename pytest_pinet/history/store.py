@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, delete, insert, select, tuple_
 
-from pytest_pinet.config.reviewed import Reviewed
+from pytest_pinet.config.baselines import Reviewed
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.database import Database
 from pytest_pinet.history.drift import Drift, SeriesCourse, course_of

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.config.reviewed import Reviewed
+from pytest_pinet.config.baselines import Reviewed
 from pytest_pinet.history.differences import DUT, differences, identity, settings_differences
 from pytest_pinet.history.drift import SeriesCourse, course_of
 from pytest_pinet.history.levels import MATTERS, LevelShift

@@ -8,7 +8,13 @@ from typing import TypeVar
 import click
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.execution.clean_text import for_log
+from pytest_pinet.execution.text import for_log
+
+PEER_RUNNER, PEER_NONE = "runner", "none"
+POWERS = (OUTLET, POE, NONE) = ("outlet", "poe", "none")
+CONSOLES = (SERIAL, NONE) = ("serial", "none")
+BACKENDS = (FIXED, SNMP, CLI, LINUX) = ("fixed", "snmp", "cli", "linux")
+
 
 T = TypeVar("T")
 _TRIES = 5

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_pinet.catalogue import load
-from pytest_pinet.catalogue.families import built_in
+from pytest_pinet.catalogue.load import built_in
 from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.execution.names import shown, unknown
-from pytest_pinet.init.answers import Answers
-from pytest_pinet.init.choices import BACKENDS, CLI, CONSOLES, FIXED, LINUX, OUTLET, POE, POWERS, SERIAL, SNMP
+from pytest_pinet.init.answers import BACKENDS, CLI, CONSOLES, FIXED, LINUX, OUTLET, POE, POWERS, SERIAL, SNMP, Answers
 from pytest_pinet.init.desk import DeskNode
 from pytest_pinet.init.hardware import guess_board
 from pytest_pinet.model.forms import NAME, PORT, parse_address, snmp_address, ssh_address

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.init.answers import Answers
-from pytest_pinet.init.choices import PEER_NONE, PEER_RUNNER
+from pytest_pinet.init.answers import PEER_NONE, PEER_RUNNER, Answers
 from pytest_pinet.init.hardware import RUNNER, FoundHardware, TestedNic, known_nic, node_name
-from pytest_pinet.init.login import Login
-from pytest_pinet.init.machine import Machine, NicFacts, Route, route_to
+from pytest_pinet.init.machine import Login, Machine, NicFacts, Route, route_to
 from pytest_pinet.model.forms import Management
 from pytest_pinet.model.hardware import FoundNic
 from pytest_pinet.model.quantities import Bitrate

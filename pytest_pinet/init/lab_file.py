@@ -1,12 +1,12 @@
-"""The text of a lab file, from the folder ``templates``: of a desk, or of a bench with a labgrid coordinator.
-
-The file did not exist before. It is written whole or not at all.
-"""
+"""Writes a new lab file, of a desk or of a bench with a coordinator, and says what is missing before the first test."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -15,13 +15,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pytest_pinet.config import labfile
 from pytest_pinet.config.lab_text import Value, mapping, scalar
 from pytest_pinet.config.schema import LabOfFile
-from pytest_pinet.errors import ConfigError
-from pytest_pinet.execution.output_file import writing
-from pytest_pinet.execution.path_kind import is_folder
+from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.execution.files import is_folder, writing
+from pytest_pinet.execution.shell import root_cure
+from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.bench import Bench
 from pytest_pinet.init.desk import Desk, DeskNode
 from pytest_pinet.init.hardware import FoundHardware
-from pytest_pinet.init.machine import Machine, NicFacts
+from pytest_pinet.init.machine import Machine, NicFacts, install_iperf3
 from pytest_pinet.model.forms import ManagementMode
 from pytest_pinet.model.hardware import Board, FoundNic, Nic
 from pytest_pinet.model.quantities import Bitrate
@@ -161,3 +162,67 @@ def write(file: str, text: str) -> LabOfFile:
 
 def _exists(file: str) -> ConfigError:
     return ConfigError(f"{file} exists already, and is not changed; choose another file with --output")
+
+
+def with_iperf3(desk: Desk, is_wanted: bool, answers: Answers, say: Callable[[str], None]) -> Desk:
+    """Return the desk with iperf3 on all machines where the user agrees. ``is_wanted``: the user agreed by an option.
+
+    An installation that fails is reported, and stays in ``to_do``.
+    """
+    nodes = []
+    for node in desk.nodes:
+        machine = node.machine
+        if machine.no_iperf3 is not None and machine.installer is not None and machine.no_root is None:
+            answers.say(f"{_what(node)}. This command installs it there: {machine.installer}")
+            if is_wanted or answers.agrees(f"Install iperf3 on {machine.who} now?"):
+                say(f"Installing iperf3 on {machine.who} ...")
+                try:
+                    machine = replace(machine, iperf3=install_iperf3(machine, desk.keyfile), no_iperf3=None)
+                except PinetError as error:
+                    say(str(error))
+        nodes.append(replace(node, machine=machine))
+    return replace(desk, nodes=nodes)
+
+
+def to_do(desk: Desk) -> list[str]:
+    """Return what must be done on each machine before the first test, with the command."""
+    lines = []
+    for node in desk.nodes:
+        machine = node.machine
+        if machine.no_root is not None:
+            lines.append(f"{_who(node)}: user {machine.user} has no root rights ({machine.no_root})")
+            own = 'start pytest as root: sudo env PATH="$PATH" pytest ...'
+            lines.append(f"  -> {own if machine.login is None else root_cure(node.name)}")
+        if machine.no_iperf3 is not None:
+            lines += [_what(node), f"  -> {_install_command(machine)}, or: pinet init --install-iperf3"]
+    return lines
+
+
+def next_steps(file: str, text: str) -> list[str]:
+    """Return the next commands. ``text`` is that of the lab file, which can name variables for passwords."""
+    variables = re.findall(r'^[^#\n]*!template "\$(\w+)"', text, re.MULTILINE)
+    return [
+        "Next:",
+        *(f"  export {name}=..." for name in dict.fromkeys(variables)),
+        f"  pinet doctor --lab {shlex.quote(file)}",
+        f"  pytest --pyargs pytest_pinet.suites.test_line_rate --pinet-lab={shlex.quote(file)}",
+    ]
+
+
+def _who(node: DeskNode) -> str:
+    return "this machine" if node.machine.login is None else node.name
+
+
+def _what(node: DeskNode) -> str:
+    return f"{_who(node)}: {(node.machine.no_iperf3 or '').removeprefix(f'{node.machine.who} ')}"
+
+
+def _install_command(machine: Machine) -> str:
+    if machine.installer is None:
+        return "install iperf3 3.7 or newer"
+    command = f"sudo {machine.installer}" if machine.user != "root" else machine.installer
+    # sudo passes no variables of the shell on.
+    command = command.replace("sudo DEBIAN_FRONTEND=noninteractive ", "sudo ")
+    if machine.login is None:
+        return command
+    return f"ssh -t {' '.join(machine.login.words)} '{command}'"

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from pytest_pinet.errors import ConfigError, LabError, UnsupportedError
 from pytest_pinet.evidence.build import read_build
-from pytest_pinet.execution.path_kind import is_file, is_folder
+from pytest_pinet.execution.files import is_file, is_folder
 from pytest_pinet.execution.shell import Completed, Shell, as_root, last_line
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack

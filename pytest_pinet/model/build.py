@@ -91,7 +91,7 @@ class ModuleId:
 class BuildSource:
     """Where the kernel of a build comes from; empty texts are not known.
 
-    ``made_by`` is the tool, ``place`` its folder or URL, ``tree`` the URL of the git repository, ``commit`` the whole
+    ``made_by`` is the tool, ``place`` its folder, ``tree`` the URL of the git repository, ``commit`` the whole
     hash, ``describe`` the output of ``git describe``. ``config`` is the kernel's configuration: its path, and in
     results a file in the run folder.
     """

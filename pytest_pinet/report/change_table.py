@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from pytest_pinet.execution.names import is_url
 from pytest_pinet.history.points import StoredGate, gate_of, gated_figure
 from pytest_pinet.history.results_file import moment
 from pytest_pinet.model.build import BuildSource
@@ -85,9 +84,7 @@ def source_lines(source: BuildSource, folder: str = "") -> list[tuple[str, str]]
         lines.append((f"source: {words}{branch}{tree}", commit_url(source)))
     if source.made_by:
         compiler = f" with {source.compiler}" if source.compiler else ""
-        lines.append(
-            (f"built by {source.made_by}{compiler}: {source.place}", source.place if is_url(source.place) else "")
-        )
+        lines.append((f"built by {source.made_by}{compiler}: {source.place}", ""))
     if source.config:
         lines.append((f"kernel configuration: {source.config}", f"{folder}/{source.config}" if folder else ""))
     return lines

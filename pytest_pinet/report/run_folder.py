@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
-from pytest_pinet.execution.output_file import write_file, writing
+from pytest_pinet.execution.files import write_file, writing
 from pytest_pinet.history.results_file import HEAD, LINES, UNENDED, unended_in
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 

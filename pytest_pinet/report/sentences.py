@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date
 
-from pytest_pinet.config.reviewed import load_reviewed
+from pytest_pinet.config.baselines import load_reviewed
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.history.compare import MISSING, NOT_COMPARABLE, WORDS, Compared, RunSet
 from pytest_pinet.history.history import open_history

@@ -28,7 +28,7 @@ from pytest_pinet.report.sentences import limited_by_text
 from pytest_pinet.report.text_wrap import WIDTH, plain, shorten
 
 if TYPE_CHECKING:
-    from pytest_pinet.config.reviewed import Reviewed
+    from pytest_pinet.config.baselines import Reviewed
     from pytest_pinet.history.store import HistoryStore
 
 _RUNS = 16

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 from pytest_pinet.errors import LabError, PinetError
-from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.text import for_log
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.contention import domains_of
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.report.run_folder import RunFolder
-from pytest_pinet.scheduling import plan
-from pytest_pinet.scheduling.plan import WORKER_INPUT, Estimates, Needs, PlannedTest
+from pytest_pinet.scheduling import planner
+from pytest_pinet.scheduling.planner import WORKER_INPUT, Estimates, Needs, PlannedTest
 
 if TYPE_CHECKING:
     import execnet
@@ -90,7 +90,7 @@ class WorkerHooks:
                 domains = domains_of(self._lab, case.combination)
                 needs[item.nodeid] = Needs(frozenset(case.combination.places), frozenset(domains))
         if needs:
-            plan.write(self._folder, plan.joined(needs) if self._boards_whole else needs)
+            planner.write(self._folder, planner.joined(needs) if self._boards_whole else needs)
 
     # The innermost wrapper. It runs after pytest's own hook, which tears down what an interrupted test had set up. It
     # runs before xdist reports to the controller that this worker has finished, because the worker can be killed then.
@@ -137,7 +137,7 @@ class ControllerHooks:
 
     def _jobs(self, nodeids: Sequence[str]) -> list[PlannedTest] | None:
         folder = self._keeper.folder.path
-        self._needs = plan.read(folder)
+        self._needs = planner.read(folder)
         if self._needs.keys().isdisjoint(nodeids):
             return None
         estimates = Estimates.of_earlier_runs(folder.parent)
@@ -172,7 +172,7 @@ class ControllerHooks:
     def _end_workers(self) -> list[XdistWorker]:
         """End the workers. Return the workers that did not report that they left the lab."""
         folder, workers = self._keeper.folder.path, list(self._workers)
-        if not workers or not plan.read(folder):
+        if not workers or not planner.read(folder):
             return []
         try:
             end_workers(workers, folder, lambda text: self._write(f"pinet: {text}"))

@@ -13,8 +13,7 @@ from typing import Any
 
 from xdist.scheduler import LoadScheduling
 
-from pytest_pinet.scheduling.plan import PlannedTest
-from pytest_pinet.scheduling.planner import Planner
+from pytest_pinet.scheduling.planner import PlannedTest, Planner
 
 ENOUGH = 2
 

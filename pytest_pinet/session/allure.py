@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.config.reviewed import load_reviewed
+from pytest_pinet.config.baselines import load_reviewed
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.history import open_history

@@ -21,7 +21,7 @@ from pytest_pinet.model.verdict import SEVERITY, ExactResult, Verdict
 from pytest_pinet.report.exact_text import exact_combination, exact_label
 from pytest_pinet.report.failure import MOST_LINES
 from pytest_pinet.report.text_wrap import wrap
-from pytest_pinet.session.marker import globs_of, nearest_arguments
+from pytest_pinet.session.arguments import globs_of, nearest_arguments
 from pytest_pinet.session.settings import settings
 
 MARKER = "exact"

@@ -37,8 +37,8 @@ from pytest_pinet.model.verdict import (
     TrafficResult,
     Verdict,
 )
-from pytest_pinet.session import gate_arguments
-from pytest_pinet.session.gate_arguments import Duration, FlowLimits, Limits, PingLimits, Rate, Size
+from pytest_pinet.session import arguments
+from pytest_pinet.session.arguments import Duration, FlowLimits, Limits, PingLimits, Rate, Size
 from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.session import PinetSession
@@ -48,21 +48,21 @@ from pytest_pinet.traffic import ping as ping_tool
 
 
 def _seconds(name: str, value: Duration | None) -> float | None:
-    return None if value is None else gate_arguments.parse_seconds(name, value)
+    return None if value is None else arguments.parse_seconds(name, value)
 
 
 # Readers of the arguments that are not used as they are.
 _READERS: dict[str, Callable[[str, Any], Any]] = {
     "duration": _seconds,
     "warmup": _seconds,
-    "window": gate_arguments.parse_octets,
-    "mss": gate_arguments.parse_octets,
-    "length": gate_arguments.parse_octets,
-    "size": gate_arguments.parse_octets,
-    "bitrate": lambda _, value: gate_arguments.parse_rate(value),
-    "peer_bitrate": lambda _, value: gate_arguments.parse_rate(value),
-    "rates": lambda _, value: gate_arguments.parse_rising_rates(value),
-    "loss": gate_arguments.parse_share,
+    "window": arguments.parse_octets,
+    "mss": arguments.parse_octets,
+    "length": arguments.parse_octets,
+    "size": arguments.parse_octets,
+    "bitrate": lambda _, value: arguments.parse_rate(value),
+    "peer_bitrate": lambda _, value: arguments.parse_rate(value),
+    "rates": lambda _, value: arguments.parse_rising_rates(value),
+    "loss": arguments.parse_share,
 }
 T = TypeVar("T")
 # Brings the nodes into a state. The context that it returns is left before the nodes enter another state.
@@ -262,9 +262,7 @@ class Gate:
         comes.
         """
         try:
-            ping = Ping(
-                gate_arguments.parse_count("count", count), gate_arguments.parse_seconds("interval", interval), size
-            )
+            ping = Ping(arguments.parse_count("count", count), arguments.parse_seconds("interval", interval), size)
             ping_tool.validate(ping)
             own = self._limits(link, limits)
             for limit in own:
@@ -304,7 +302,7 @@ class Gate:
         try:
             if not chosen:
                 raise ConfigError("no selftests are named; expected --pinet-kselftest DIR, or source='DIR'")
-            seconds = gate_arguments.parse_seconds("timeout", timeout)
+            seconds = arguments.parse_seconds("timeout", timeout)
             job = Kselftest(test, str(chosen), seconds, environment)
             spending = self._session.profile(self._item, None)
         except (ConfigError, ValueError) as error:
@@ -386,7 +384,7 @@ class Gate:
                 case = case_of(self._item)
                 marked = case.request.limits_for(link.combination) if case is not None else ()
                 key = MetricKey(link.combination.identity, traffic, traffic.direction)
-                own = gate_arguments.with_requests(own, marked, requests, traffic.size, key)
+                own = arguments.with_requests(own, marked, requests, traffic.size, key)
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self._item.nodeid}: {what}: {error}") from None
         return self._session.measure(GateCall(self._item, link, spending, own), traffic)

@@ -1,7 +1,7 @@
 """The one declaration of all settings of a run.
 
 Each setting ``NAME`` is the option ``--pinet-NAME`` of pytest, ``--NAME`` of ``pinet gate``, the environment variable
-``PINET_NAME`` and the key ``pinet_NAME`` of pytest's configuration file. ``plugin`` and ``cli.pytest_arguments`` make
+``PINET_NAME`` and the key ``pinet_NAME`` of pytest's configuration file. ``plugin`` and ``cli.config`` make
 the options from it, ``session.settings`` reads the values, and ``pinet config`` and the reference page print it. It
 imports only the standard library, because every run of pytest imports it.
 """

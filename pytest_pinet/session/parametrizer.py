@@ -12,8 +12,8 @@ from pytest_pinet.matrix import expansion
 from pytest_pinet.matrix.expansion import CombinationCase, Request
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.session.arguments import read_marker
 from pytest_pinet.session.hook_calls import HookCalls
-from pytest_pinet.session.marker import read_marker
 
 
 def case_of(item: pytest.Item | None) -> CombinationCase | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.errors import DroppedLink
 from pytest_pinet.history.differences import Settings
 from pytest_pinet.judge.gate import GatePlan
@@ -31,7 +31,7 @@ from pytest_pinet.model.traffic import Kselftest, Ping, Traffic
 from pytest_pinet.report.progress import Progress
 from pytest_pinet.session.hook_calls import GateCall, GateJob
 from pytest_pinet.session.parametrizer import case_of
-from pytest_pinet.session.result_builder import RAW_KEY, ResultBuilder, evidence_of
+from pytest_pinet.session.results import RAW_KEY, ResultBuilder, evidence_of
 from pytest_pinet.session.run_recorder import RunRecorder
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError, PinetError
-from pytest_pinet.execution.clean_text import for_log
+from pytest_pinet.execution.text import for_log
 from pytest_pinet.history.history import OFF, keep_run
 from pytest_pinet.history.text import heights_for
 from pytest_pinet.judge.profile import PROFILES
@@ -28,14 +28,14 @@ from pytest_pinet.report.run_folder import RunFolder, write_json
 from pytest_pinet.report.terminal import skipped_lines, summary_table
 from pytest_pinet.report.text_wrap import WIDTH, wrap
 from pytest_pinet.report.trends import trend_lines
-from pytest_pinet.scheduling.plan import WORKER_INPUT
-from pytest_pinet.session.board_memory import BoardMemory
+from pytest_pinet.scheduling.planner import WORKER_INPUT
+from pytest_pinet.session.boards import BoardMemory
 from pytest_pinet.session.dry_run import PLANNED, DryRun
 from pytest_pinet.session.exact_gate import exact_combination_of
 from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.parametrizer import is_parametrized
 from pytest_pinet.session.settings import settings
-from pytest_pinet.session.status_words import write_unjudged
+from pytest_pinet.session.terminal import write_unjudged
 from pytest_pinet.version import __version__
 
 # Why a test that passed has no result.

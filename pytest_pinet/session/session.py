@@ -30,7 +30,7 @@ from pytest_pinet.errors import (
     UnsupportedError,
     mistake_in,
 )
-from pytest_pinet.execution.clean_text import for_log
+from pytest_pinet.execution.text import for_log
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES, Profile
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
@@ -48,6 +48,8 @@ from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.progress import Progress
 from pytest_pinet.report.result_record import attach_results
 from pytest_pinet.scheduling.hooks import ControllerHooks, WorkerHooks
+from pytest_pinet.session.arguments import check_axes, check_tunings, command_line_limits, read_profile
+from pytest_pinet.session.boards import confirm
 from pytest_pinet.session.dry_run import DryRun
 from pytest_pinet.session.exact_gate import (
     COMBINATION_KEY,
@@ -57,18 +59,13 @@ from pytest_pinet.session.exact_gate import (
     exact_limits,
     limits_of,
 )
-from pytest_pinet.session.header import RunHeader
 from pytest_pinet.session.hook_calls import GateCall, GateJob
-from pytest_pinet.session.marker import read_profile
-from pytest_pinet.session.options import check_axes, check_tunings, command_line_limits
 from pytest_pinet.session.parametrizer import Parametrizer, case_of
 from pytest_pinet.session.plain_measuring import PlainMeasuring
-from pytest_pinet.session.result_builder import ResultBuilder
+from pytest_pinet.session.results import ResultBuilder, UnendedTests
 from pytest_pinet.session.run_recorder import RunRecorder, heights_of
-from pytest_pinet.session.second_board import confirm
 from pytest_pinet.session.settings import settings
-from pytest_pinet.session.status_words import StatusWords
-from pytest_pinet.session.unended import UnendedTests
+from pytest_pinet.session.terminal import RunHeader, StatusWords
 from pytest_pinet.tuning.registry import boot_part, read_tuning
 
 # Set if the lab caused an error during a measurement: its nodes must be logged into again.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_pinet.builds.config_txt import CONFIG, TRYBOOT, PiModel, evaluate, first_line
-from pytest_pinet.builds.image import is_arm64
+from pytest_pinet.builds.kernel_files import is_arm64
 from pytest_pinet.errors import LabError
 
 Read = Callable[[str], bytes | None]

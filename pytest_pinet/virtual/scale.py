@@ -27,7 +27,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pytest_pinet.errors import LabError, LeaseError
-from pytest_pinet.execution.output_file import write_file
+from pytest_pinet.execution.files import write_file
 from pytest_pinet.lab.contention import all_domains, exclusive, lab_key
 from pytest_pinet.model.lab import Lab, Scale
 from pytest_pinet.model.quantities import Bitrate

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
+import shutil
 import struct
 import tarfile
 from collections.abc import Mapping
@@ -14,6 +16,9 @@ VERMAGIC = f"{RELEASE} SMP preempt mod_unload modversions aarch64"
 VERSION = f"Linux version {RELEASE} (me@here) (aarch64-linux-gnu-gcc 12.2.0, GNU ld 2.40) #1 SMP PREEMPT @0"
 BUILD_ID = bytes(range(20))
 AARCH64, X86_64 = 183, 62
+# Written by TuxMake 1.45.0 for a tree whose targets copy the files of this module.
+TUXMAKE = Path(__file__).parents[1] / "data" / "artefacts" / "tuxmake-1.45.0.json"
+TREE = "dtbs/broadcom/bcm2711-rpi-4-b.dtb"
 
 
 def note(build_id: bytes = BUILD_ID) -> bytes:
@@ -119,4 +124,13 @@ def write(folder: Path, files: Mapping[str, bytes]) -> Path:
     for name, data in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
+    return folder
+
+
+def tuxmake_folder(folder: Path) -> Path:
+    """Make the output folder of TuxMake."""
+    write(folder, {"Image.gz": gzip.compress(image()), "config": b"CONFIG_MODULES=y\n", "build.log": b""})
+    (folder / "modules.tar.xz").write_bytes(lzma.compress(tar(tree())))
+    (folder / "dtbs.tar.xz").write_bytes(lzma.compress(tar({TREE: device_tree()})))
+    shutil.copy(TUXMAKE, folder / "metadata.json")
     return folder

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.builds.config_txt import pi_models
-from pytest_pinet.builds.image import read_image
+from pytest_pinet.builds.kernel_files import read_image
 from pytest_pinet.errors import ConsoleError, SshError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.ssh import SshShell

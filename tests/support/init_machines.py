@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_pinet.evidence.nics import parse_board
-from pytest_pinet.init.login import Login
-from pytest_pinet.init.machine import Machine, Route, parse
+from pytest_pinet.init.machine import Login, Machine, Route, parse
 from pytest_pinet.lab.node.management import FoundManagement
 from pytest_pinet.lab.node.management import parse as parse_management
 from pytest_pinet.traffic.iperf3_version import Version

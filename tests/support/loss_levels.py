@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 
-from pytest_pinet.config.acknowledged import Acknowledgement
+from pytest_pinet.config.baselines import Acknowledgement
 from pytest_pinet.errors import Where
 from pytest_pinet.history.losses import BestMonth, Loss, LossState, MetricLevel
 from pytest_pinet.history.points import LevelChange

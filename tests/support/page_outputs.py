@@ -16,13 +16,13 @@ from datetime import date
 from types import SimpleNamespace
 from typing import NamedTuple, cast
 
-from pytest_pinet.calibration import outcome, selftest
-from pytest_pinet.calibration.outcome import CalibrationOutcome
+from pytest_pinet.calibration import selftest
+from pytest_pinet.calibration.connections import CalibrationOutcome
+from pytest_pinet.calibration.connections import table as calibration_table
 from pytest_pinet.calibration.selftest import Count, Mark
 from pytest_pinet.config.calibration import Calibration, MeasuredNoise
-from pytest_pinet.doctor.bench import Bench
+from pytest_pinet.doctor.bench import Bench, Finding, Status, lines
 from pytest_pinet.doctor.examine import LAB_FILE, REACHING
-from pytest_pinet.doctor.finding import Finding, Status, lines
 from pytest_pinet.doctor.node_checks import NO_CONSOLE, NO_POWER, check_coordinator, check_exporters
 from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.desk import Wishes, plan
@@ -261,7 +261,7 @@ def _calibration() -> list[str]:
         calibration = Calibration(name, noise, Share(0.03), 1, Share(0.0094), date(2026, 11, 22), {})
         proposal = Proposal(0.01, 0.03, 1, 0.0094)
         found.append(CalibrationOutcome(Bitrate(94.1e6), parts, calibration, proposal, 3.0))
-    return outcome.table(found)
+    return calibration_table(found)
 
 
 def _status() -> list[str]:

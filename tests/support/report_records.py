@@ -148,6 +148,7 @@ COMPARISON = ComparisonRecord(
     b="slower",
     why="",
     tolerance=0.03,
+    error_rate=0.01,
     pairs=4,
     directions={},
     turns=(),

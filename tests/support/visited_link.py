@@ -9,7 +9,7 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.lab.access import LabAccess, visit
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import Rates, rate_for
-from pytest_pinet.matrix.inventory import select_combinations
+from pytest_pinet.matrix.expansion import select_combinations
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_pinet.builds.sources import _DEFINITION
-from pytest_pinet.catalogue.families import built_in
+from pytest_pinet.builds.kernel_tree import _DEFINITION
+from pytest_pinet.catalogue.load import built_in
 from pytest_pinet.errors import Where
 from pytest_pinet.exact.board import NICS
-from pytest_pinet.init.login import _CAUSES
+from pytest_pinet.init.machine import _CAUSES
 from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.traffic.iperf3_trouble import _CLIENT_RULES, _COMMON_RULES, _SERVER_RULES
 from tests.support.regular_expressions import expressions, find_attack
 
 # Patterns that a call takes from a table or a file. `of_tables` has the patterns of the package.
 VARIABLE = {
-    ("pytest_pinet/builds/sources.py", "pattern"),
-    ("pytest_pinet/init/login.py", "cause.pattern"),
+    ("pytest_pinet/builds/kernel_tree.py", "pattern"),
+    ("pytest_pinet/init/machine.py", "cause.pattern"),
     ("pytest_pinet/lab/switch/cli.py", "pattern"),
     ("pytest_pinet/lab/switch/cli_family.py", "harmless"),
     ("pytest_pinet/lab/switch/cli_family.py", "p"),

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from pytest_pinet.builds.config_txt import evaluate, first_line, pi_models
-from pytest_pinet.builds.maintainers import SCRIPT, KernelTree
+from pytest_pinet.builds.kernel_tree import SCRIPT, KernelTree
 from pytest_pinet.catalogue.maintainers import Owner, parse_contacts
 from pytest_pinet.errors import PinetError, SwitchError, Where
 from pytest_pinet.exact.results import read_counts, read_results, with_functions
@@ -29,7 +29,7 @@ from pytest_pinet.lab.switch.linux import Bridges, LinuxSwitch
 from pytest_pinet.lab.switch.switchport import PortState
 from pytest_pinet.model.lab import Switch
 from pytest_pinet.report.allure.identity import allure2_history, allure3_history, known_tests, remembered, runs_of
-from pytest_pinet.scheduling.plan import Estimates
+from pytest_pinet.scheduling.planner import Estimates
 from pytest_pinet.tuning.journal import replay
 from tests.support.board_answers import Answering
 from tests.support.exact_boots import boot

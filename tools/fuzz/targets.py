@@ -14,13 +14,11 @@ from datetime import UTC, datetime
 from functools import cache
 
 from pytest_pinet.builds.archives import Unreadable, deb_files, tar_files
-from pytest_pinet.builds.foreign import read_artefacts
-from pytest_pinet.builds.image import Loader, read_image
+from pytest_pinet.builds.kernel_files import Loader, read_image, read_module
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.builds.module import read_module
+from pytest_pinet.builds.places import read_metadata
 from pytest_pinet.config import labfile
-from pytest_pinet.config.acknowledged import read_acknowledged
-from pytest_pinet.config.baselines import read_baselines
+from pytest_pinet.config.baselines import read_acknowledged, read_baselines
 from pytest_pinet.config.calibration import read_calibration
 from pytest_pinet.errors import PinetError, Where
 from pytest_pinet.evidence import management_octets, sockets
@@ -31,7 +29,7 @@ from pytest_pinet.evidence.nics import parse_board
 from pytest_pinet.evidence.settings import parse_settings, settings_commands
 from pytest_pinet.evidence.sources import Texts
 from pytest_pinet.evidence.temperature import parse_temperature, parse_throttled
-from pytest_pinet.execution.clean_text import for_log
+from pytest_pinet.execution.text import for_log
 from pytest_pinet.history.compare import RunSet, compared
 from pytest_pinet.history.history import import_lines, lines_of
 from pytest_pinet.history.points import Point, StoredRun
@@ -184,9 +182,10 @@ BASELINES = b"""\
 baselines:
 - id: pi4b:onboard/pair/tcp-P1-tx
   goodput: 941 Mbit/s
-  runs: [{run: a, goodput: 941 Mbit/s}, {run: b, goodput: 940 Mbit/s}]
+  runs: [941 Mbit/s, 940 Mbit/s]
   date: '2026-11-21'
   reason: right
+  sessions: [{day: '2026-11-20', runs: 2}]
   build: {kernel: 6.12.25}
 """
 ACKNOWLEDGED = b"""\
@@ -207,7 +206,7 @@ KERNEL_LINES = (
 )
 
 TARGETS: Mapping[str, Target] = {
-    "lab file": Target(files("lab/*.yaml", "tests/data/labs/*.yaml"), _lab),
+    "lab file": Target(files("lab/*.yaml"), _lab),
     "results.json": Target(
         lambda: [json.dumps(one.dump()).encode() for one in RUNS],
         _results,
@@ -222,7 +221,7 @@ TARGETS: Mapping[str, Target] = {
         lambda: [BUILD, b"kernel: Image\nsysctls: {net.ipv4.tcp_sack: 0}\nfirmware: {a/b: Image}\n"], _build
     ),
     "metadata.json": Target(
-        files("tests/data/artefacts/*.json"), lambda data: read_artefacts(data, Where("metadata.json"), "folder")
+        files("tests/data/artefacts/*.json"), lambda data: read_metadata(data, Where("metadata.json"), "folder")
     ),
     "kernel": Target(lambda: [made.image(), made.zboot(b"\x1f\x8b" * 9)], read_image, (Unreadable, Loader)),
     "module": Target(lambda: [made.module("e1000e")], lambda data: read_module(data, "x.ko"), (Unreadable,)),

@@ -13,7 +13,7 @@ MISTAKES = (
     Group(
         "A file, a disk or a pipe takes no more",
         ("OutputError",),
-        ("execution/output_file.py", "history/database.py"),
+        ("execution/files.py", "history/database.py"),
         "The disk or the quota is full, the program that reads the pipe has ended, or standard output is closed. The "
         "exit code is 74.",
         "Free some space, or write to another place. What was written before is kept; a file that `-o` names is "
@@ -22,14 +22,14 @@ MISTAKES = (
     Group(
         "A file cannot be read or written",
         ERRORS,
-        ("config/file_text.py", "config/entries.py", "execution/output_file.py", "cli/options.py"),
+        ("config/section.py", "config/entries.py", "execution/files.py", "cli/options.py"),
         "The path is wrong, it is a folder, the file belongs to another user, or it is no text.",
         "Correct the path, or the rights of the file. `-o` names the file that a command writes.",
     ),
     Group(
         "The YAML of a file",
         ERRORS,
-        ("config/yaml_lines.py", "config/messages.py"),
+        ("config/yaml_lines.py", "config/section.py"),
         "The message begins with file and line (`my-bench.yaml:12: ...`). A key is unknown, missing or there twice, a "
         "value is none of the accepted ones, or the file is not YAML.",
         "Go to the line; a key that is near to the wrong one is suggested. `pinet check FILE` reads a lab file and "
@@ -38,7 +38,7 @@ MISTAKES = (
     Group(
         "Baselines, acknowledged losses and calibration",
         ERRORS,
-        ("config/baselines.py", "config/acknowledged.py", "config/calibration.py"),
+        ("config/baselines.py", "config/baselines.py", "config/calibration.py"),
         "The message begins with a file in `baselines/` or the file of the calibration. An entry was edited by hand, "
         "or two branches were merged.",
         "Correct the line, or delete the entry and write it again with `pinet accept`, `pinet losses acknowledge` or "
@@ -62,17 +62,16 @@ MISTAKES = (
         "backend; `backend: fixed` works with every switch.",
     ),
     Group(
-        "Builds of TuxMake and KernelCI, and downloads",
+        "Builds of TuxMake",
         ERRORS,
-        ("builds/foreign.py", "builds/remote.py"),
-        "The folder or the address lacks files that its `metadata.json` names, the build failed there, or it cannot be "
-        "downloaded.",
+        ("builds/places.py",),
+        "The folder lacks files that its `metadata.json` names, or the build failed there.",
         "Look into the log of the build. [Kernel builds](../how-to/kernel-builds.md) says what is read.",
     ),
     Group(
         "Owners of code, and mails about a slower kernel",
         ERRORS,
-        ("builds/maintainers.py", "report/regression_mail.py", "cli/who.py", "cli/mail_draft.py"),
+        ("builds/kernel_tree.py", "report/regression_mail.py", "cli/owners.py"),
         "The driver is not in the shipped table, `--tree` names no source of a kernel, or the run is no reason for a "
         "mail.",
         "Name the source of the kernel with `--tree`. [Report a slower kernel](../how-to/report-a-regression.md) says "
@@ -89,7 +88,7 @@ MISTAKES = (
     Group(
         "Options, ini keys and environment variables of pytest",
         ERRORS,
-        ("session/options.py", "session/settings.py", "session/run_recorder.py", "cli/configured.py"),
+        ("session/arguments.py", "session/settings.py", "session/run_recorder.py", "cli/options.py"),
         "The message begins with the place of the value: `--pinet-NAME`, `PINET_NAME` (environment) or `pinet_name` "
         "(configuration of pytest).",
         "`pinet config` shows each value, and where it was written. [Options](options.md) has the accepted values.",
@@ -104,7 +103,7 @@ MISTAKES = (
     Group(
         "Combinations of a lab",
         ERRORS,
-        ("matrix/*", "report/diagrams.py", "cli/matrix.py", "cli/graph.py", "cli/discover.py"),
+        ("matrix/*", "report/diagrams.py", "cli/lab_checks.py"),
         "No board, NIC or topology of the lab has this name, or too few boards can send at the same time.",
         "`pinet matrix` lists what the lab can measure, and why not the rest. Quote globs: `'pi4b:*'`.",
     ),
@@ -120,7 +119,7 @@ MISTAKES = (
     Group(
         "Runs that a command reads",
         ERRORS,
-        ("cli/run_selection.py", "cli/merge.py", "cli/summary.py", "cli/published.py", "report/merged_run.py"),
+        ("cli/run_selection.py", "cli/runs.py", "report/merged_run.py"),
         "There is no run of this name, the history is of another lab, or the runs are not of one gate.",
         "`pinet history --runs` lists the runs. A run is a folder such as `.pinet/latest`, its `results.json`, the "
         "beginning of its id, or `latest~1`.",
@@ -128,7 +127,7 @@ MISTAKES = (
     Group(
         "Reports and exports",
         ERRORS,
-        ("report/*", "cli/report.py", "cli/export.py"),
+        ("report/*", "cli/report.py"),
         "A format needs a setting that is missing or has another form, or Allure cannot make the report.",
         "Pass `--set NAME=VALUE` ([metrics](metrics.md) has the settings). `pinet report --page` needs no Allure.",
     ),

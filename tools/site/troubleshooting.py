@@ -46,7 +46,7 @@ GROUPS = (
     Group(
         "An emulated board does not start",
         ("LabError",),
-        ("emulated/*", "execution/tool.py"),
+        ("emulated/*", "execution/shell.py"),
         "QEMU or a tool is missing or too old, apt has no lists of Debian packages, or the disk is full.",
         "`apt-get update`, then install `qemu-system-arm mtools dosfstools e2fsprogs kmod`. Delete "
         "`~/.cache/pinet/emulated` if a card is damaged; it is made again.",

@@ -25,10 +25,9 @@ from benchmarks.verdicts.whole_runs.board import DEVICE, OPENING_S, Board, Board
 from pytest_pinet.ab import boots
 from pytest_pinet.ab.boots import BuildBooter
 from pytest_pinet.ab.series import Rules, TurnSeries, connections_per_boot
-from pytest_pinet.calibration.connections import Levels, calibrate
-from pytest_pinet.calibration.outcome import outcome
+from pytest_pinet.calibration.connections import Levels, calibrate, outcome
 from pytest_pinet.config.baselines import AcceptedBaseline
-from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.history.accepting import candidate
 from pytest_pinet.history.points import Point, PointList
 from pytest_pinet.history.records import points_of

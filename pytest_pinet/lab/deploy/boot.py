@@ -15,10 +15,9 @@ from pathlib import Path
 
 from pytest_pinet.builds.cache import folder as cache_folder
 from pytest_pinet.builds.config_txt import CMDLINE, OTHER, TRYBOOT, evaluate, model_of
-from pytest_pinet.builds.device_trees import TreeProof
-from pytest_pinet.builds.image import bootable
 from pytest_pinet.builds.initramfs import archive, early_firmware
-from pytest_pinet.builds.matching import require_processor, runs_on
+from pytest_pinet.builds.kernel_files import bootable
+from pytest_pinet.builds.matching import TreeProof, require_processor, runs_on
 from pytest_pinet.builds.tree import BuildSnapshot
 from pytest_pinet.builds.validate import LONGEST_CMDLINE
 from pytest_pinet.errors import LabError, SshError

@@ -13,8 +13,8 @@ from pathlib import PurePosixPath
 from pydantic import TypeAdapter
 
 from pytest_pinet.builds.cache import read_once
-from pytest_pinet.builds.device_trees import FirmwareEdits, TreeProof, compare_device_trees
-from pytest_pinet.builds.image import built_in_parameters, read_image
+from pytest_pinet.builds.kernel_files import built_in_parameters, read_image
+from pytest_pinet.builds.matching import FirmwareEdits, TreeProof, compare_device_trees
 from pytest_pinet.builds.tree import BuildSnapshot
 from pytest_pinet.builds.validate import has_parameter, no_parameter
 from pytest_pinet.errors import ConfigError, LabError, SshError

@@ -24,7 +24,7 @@ from pytest_pinet.builds.config_txt import (
     first_line,
     with_includes,
 )
-from pytest_pinet.builds.image import Loader
+from pytest_pinet.builds.kernel_files import Loader
 from pytest_pinet.lab.deploy.board import Refused
 from pytest_pinet.lab.deploy.card import OURS, BootReport, Card
 from pytest_pinet.model.build import MARKER, Build, BuildFileRole, KernelId

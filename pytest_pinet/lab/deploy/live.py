@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import shlex
 
+from pytest_pinet.builds.kernel_files import name_of
 from pytest_pinet.builds.matching import require_machine, sysctl_holds
-from pytest_pinet.builds.module import name_of
 from pytest_pinet.builds.tree import BuildSnapshot
 from pytest_pinet.builds.validate import has_parameter, no_parameter
 from pytest_pinet.errors import BuildError, ConfigError, LabError, SshError

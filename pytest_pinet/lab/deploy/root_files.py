@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from pytest_pinet.builds.cache import sha256_of
-from pytest_pinet.builds.module import name_of
+from pytest_pinet.builds.kernel_files import name_of
 from pytest_pinet.builds.tree import (
     BuildSnapshot,
     matching_modules,

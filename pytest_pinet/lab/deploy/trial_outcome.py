@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pytest_pinet.builds.config_txt import AUTOBOOT
-from pytest_pinet.builds.device_trees import TreeProof
-from pytest_pinet.builds.matching import changed_values, mismatches, missing_modules, not_proved
+from pytest_pinet.builds.matching import TreeProof, changed_values, mismatches, missing_modules, not_proved
 from pytest_pinet.errors import BuildError, BuildMismatch, ConsoleError, LabError, UnsupportedError
 from pytest_pinet.lab.console.record import ConsoleRecord, KernelEventKind
 from pytest_pinet.model.build import Build, RunningBuild

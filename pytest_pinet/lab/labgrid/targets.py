@@ -9,10 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_pinet.config.file_text import read_text
 from pytest_pinet.config.lab_path import lab_path
 from pytest_pinet.config.labgrid_keys import Part, parts_of, unset_variables
-from pytest_pinet.config.messages import named
+from pytest_pinet.config.section import named, read_text
 from pytest_pinet.config.yaml_lines import Document, parse
 from pytest_pinet.errors import ConfigError, CoordinatorError, PinetError, Where, first_line
 from pytest_pinet.execution.names import nearest, quoted

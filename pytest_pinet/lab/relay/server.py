@@ -18,8 +18,8 @@ from threading import Thread
 from pydantic import BaseModel, ValidationError
 
 from pytest_pinet.errors import PinetError
-from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.execution.shell import Completed, Shell, as_root
+from pytest_pinet.execution.text import parse_json
 from pytest_pinet.lab.ssh import LOST_CONNECTION, SshShell
 
 # The program of the board, as `ssh` and `scp`.

@@ -9,10 +9,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from pytest_pinet.catalogue.families import built_in, folder
+from pytest_pinet.catalogue.load import built_in, folder
 from pytest_pinet.config import yaml_lines
-from pytest_pinet.config.file_text import read_text
-from pytest_pinet.config.messages import first_error
+from pytest_pinet.config.section import first_error, read_text
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import quoted, shown, unknown

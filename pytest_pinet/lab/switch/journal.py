@@ -19,8 +19,8 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from pytest_pinet.config.lab_path import lab_path
+from pytest_pinet.execution.files import write_file
 from pytest_pinet.execution.names import quoted
-from pytest_pinet.execution.output_file import write_file
 from pytest_pinet.lab.labgrid.identity import machine, start_time
 from pytest_pinet.lab.switch.switchport import PortState
 

@@ -9,11 +9,9 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 T = TypeVar("T")
-RARE, LATER = "rare", "later"
+RARE = "rare"
 # A key that only some records have: None if this record does not have it. None is not written to the file.
 Rare = Annotated[T | None, RARE]
-# A key that is always written, but that the first files lack.
-Later = Annotated[T, LATER]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pydantic import Field
 from pytest_pinet.model.build import BuildSource
 from pytest_pinet.model.evidence import Suspect
 from pytest_pinet.model.exact import FunctionChange
-from pytest_pinet.model.record.base import Later, Rare, Record, SparseRecord
+from pytest_pinet.model.record.base import Rare, Record, SparseRecord
 from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.verdict import Verdict
 
@@ -159,10 +159,10 @@ class ChangeHeadRecord(Record):
     sentence: str
     turns: int
     entries: tuple[ChangeEntryRecord, ...]
-    nics: Later[tuple[str, ...]] = ()
-    changed: Later[tuple[str, ...]] = ()
-    not_proved: Later[tuple[str, ...]] = ()
-    note: Later[str] = ""
+    nics: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    not_proved: tuple[str, ...] = ()
+    note: str = ""
 
 
 class StateTurnRecord(Record):
@@ -203,7 +203,7 @@ class ComparisonRecord(Record):
     b: str
     why: str
     tolerance: float
-    error_rate: Later[float] = 0.01
+    error_rate: float
     pairs: int
     directions: dict[str, SideRecord]
     turns: tuple[StateTurnRecord, ...]

@@ -12,7 +12,7 @@ from pytest_pinet.model.evidence import ManagementTraffic, OtherWork, ProcessorL
 from pytest_pinet.model.judgement import BaselineDifference, ExtraJudgement
 from pytest_pinet.model.limits import Threshold
 from pytest_pinet.model.measurement import Event, Sample
-from pytest_pinet.model.record.base import Later, Rare, Record, SparseRecord
+from pytest_pinet.model.record.base import Rare, Record, SparseRecord
 from pytest_pinet.model.verdict import Verdict
 
 
@@ -91,7 +91,7 @@ class WindowRecord(Record):
     start_s: float
     seconds: float
     start_skew_s: float | None
-    start_skew_within_s: Later[float | None] = None
+    start_skew_within_s: float | None = None
 
 
 class SocketsRecord(Record):

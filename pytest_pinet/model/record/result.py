@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from pytest_pinet.model.judgement import EvennessJudgement
-from pytest_pinet.model.record.base import Beside, Later, Rare, Record, SparseRecord
+from pytest_pinet.model.record.base import Beside, Rare, Record, SparseRecord
 from pytest_pinet.model.record.change import (
     ChangeHeadRecord,
     ChangeRecord,
@@ -65,7 +65,7 @@ class CombinationRecord(Record):
     board: str = ""
     nic: str = ""
     topology: str = ""
-    tuning: Later[str] = ""
+    tuning: str = ""
     traffic: str = ""
     dut: str = ""
     dut_port: str = ""

@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_pinet.execution.json_text import parse_json
-from pytest_pinet.execution.output_file import write_file, writing
+from pytest_pinet.execution.files import write_file, writing
+from pytest_pinet.execution.text import parse_json
 from pytest_pinet.history.points import Point
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.execution.output_file import write_file, writing
+from pytest_pinet.execution.files import write_file, writing
 from pytest_pinet.history.points import metric_id
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import Verdict

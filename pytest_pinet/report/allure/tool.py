@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.execution.json_text import parse_json
-from pytest_pinet.execution.output_file import write_file, writing
+from pytest_pinet.execution.files import write_file, writing
 from pytest_pinet.execution.shell import last_line
+from pytest_pinet.execution.text import parse_json
 from pytest_pinet.report.allure.identity import categories
 
 # TESTED are the versions that tests run with; `make report` installs the first. METRICS_SINCE is the first with

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from pytest_pinet.execution.path_kind import exists, is_file
+from pytest_pinet.execution.files import exists, is_file
 from pytest_pinet.history.differences import names_of
 from pytest_pinet.history.points import GOODPUT, INTERVAL, LIMIT, ORACLE, REASON, RUN, VERDICT, Column, Points
 from pytest_pinet.history.trends import COUNTED

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.cli.completion import SHELLS
+from pytest_pinet.cli.options import SHELLS
 
 PROGRAM = """\
 #!{python}

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.config.labfile import load
-from pytest_pinet.doctor.bench import Bench
+from pytest_pinet.doctor.bench import Bench, Finding, Status, lines
 from pytest_pinet.doctor.examine import CHECKS, run
-from pytest_pinet.doctor.finding import Finding, Status, lines
 from pytest_pinet.doctor.node_checks import check_coordinator
 from tests.support.labgrid_server import LabgridServer, labgrid_server
 

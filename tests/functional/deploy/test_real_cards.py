@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.config_txt import first_line, pi_models
-from pytest_pinet.builds.image import read_image
+from pytest_pinet.builds.kernel_files import read_image
 from pytest_pinet.lab.deploy.card import read_boot_report
 from pytest_pinet.lab.deploy.known_good import COPY, cmdline_text
 from pytest_pinet.tuning.boot_lines import BootLines

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.cli.exit_codes import INTERRUPTED
+from pytest_pinet.cli.command import INTERRUPTED
 from pytest_pinet.emulated.image import KERNEL, kernel_package
 from pytest_pinet.exact.qemu import PROGRAM
 from tests.support.gate_project import PINET

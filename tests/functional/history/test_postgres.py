@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_pinet.doctor import memory
-from pytest_pinet.doctor.finding import Status
+from pytest_pinet.doctor import examine
+from pytest_pinet.doctor.bench import Status
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history import store as history_store
 from pytest_pinet.history.boards import standing
@@ -192,17 +192,17 @@ def test_boards_are_remembered_for_all_runners_until_they_are_cleared(url: str) 
     with open_history(url, create=True) as runner:
         runner.remember("bench", [OutOfService("pi4b-2", since, "night-1", "no login")])
         runner.remember("bench", [Suspicion(node, since, "night-1", "it fails alone") for node in ("pi4b-3", "pi5-1")])
-    shown = memory.remembered(url, "bench", {"pi4b-2", "pi4b-3", "pi5-1"})
+    shown = examine.remembered_boards(url, "bench", {"pi4b-2", "pi4b-3", "pi5-1"})
     assert [(one.node, one.status) for one in shown] == [
         ("pi4b-2", Status.WRONG),
         ("pi4b-3", Status.UNKNOWN),
         ("pi5-1", Status.UNKNOWN),
     ]
-    assert memory.clear(url, "bench", {"pi4b-2", "pi5-1"}) == [
+    assert examine.clear_boards(url, "bench", {"pi4b-2", "pi5-1"}) == [
         "pi4b-2 is back in service",
         "pi5-1 is no longer suspected",
     ]
-    assert [one.node for one in memory.remembered(url, "bench", {"pi4b-2", "pi4b-3", "pi5-1"})] == ["pi4b-3"]
+    assert [one.node for one in examine.remembered_boards(url, "bench", {"pi4b-2", "pi4b-3", "pi5-1"})] == ["pi4b-3"]
     with open_history(url) as other:
         assert other.remembered(OutOfService, "bench") == []
         assert standing(other.remembered(Suspicion, "bench")).keys() == {"pi4b-3"}

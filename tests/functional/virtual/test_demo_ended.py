@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.cli.exit_codes import INTERRUPTED
+from pytest_pinet.cli.command import INTERRUPTED
 from pytest_pinet.virtual.runtime import Runtime
 from tests.support.gate_project import PINET, processes_in, wait_until
 

@@ -12,7 +12,7 @@ import pytest
 from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.ab.records import changed_record
 from pytest_pinet.ab.series import PingSeries, Rules, TurnSeries
-from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.judge.interleaved import Side, side
 from pytest_pinet.measure.traffic_runner import MeasureContext

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from pytest_pinet.builds.device_trees import FirmwareEdits, TreeProof, compare_device_trees
+from pytest_pinet.builds.matching import FirmwareEdits, TreeProof, compare_device_trees
 from pytest_pinet.evidence.fdt import NotDeviceTree, read_device_tree, shown
 from tests.support.device_tree_files import PI_4, Node, blob, booted, changed
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.archives import Unreadable
-from pytest_pinet.builds.module import loaded_part, read_module
+from pytest_pinet.builds.kernel_files import loaded_part, read_module
 from pytest_pinet.evidence import elf
 from tests.support.build_files import module
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds.maintainers import KernelTree, owner_of
+from pytest_pinet.builds.kernel_tree import KernelTree, owner_of
 from pytest_pinet.errors import ConfigError
 from tests.support.maintainer_tree import commit_usb, maintainer_tree
 

@@ -515,22 +515,6 @@ def test_a_missing_file_is_no_git_ref(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "git" not in refused(text)
 
 
-@pytest.mark.parametrize(
-    ("url", "what"),
-    [
-        ("https://github.com/raspberrypi/linux/pull/7472", "a git ref: check it out"),
-        ("https://github.com/raspberrypi/linux/commit/308d78f1385d", "a git ref: check it out"),
-        ("https://gitlab.example.org/a/b/linux/-/merge_requests/7", "a git ref: check it out"),
-        ("https://github.com/raspberrypi/linux", "a git ref: check it out"),
-        ("https://git.kernel.org/pub/scm/linux/kernel/git/netdev/net-next.git", "a git ref: check it out"),
-        ("https://lore.kernel.org/r/20260901.x@y", "a patch: apply it"),
-        ("https://example.org/0001-net.patch", "a patch: apply it"),
-    ],
-)
-def test_a_page_of_a_forge_is_named_before_anything_is_downloaded(url: str, what: str) -> None:
-    assert f"{url} is {what}" in refused(url)
-
-
 def test_a_branch_of_this_repository_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     who = ["-c", "user.name=x", "-c", "user.email=x@localhost"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds.sources import find_functions, sources_of, sources_of_module
+from pytest_pinet.builds.kernel_tree import find_functions, sources_of, sources_of_module
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, ModuleId
 
 MAIN = """\

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.calibration.connections import Levels, fresh_of
-from pytest_pinet.calibration.outcome import CalibrationOutcome, outcome, table
-from pytest_pinet.cli.calibrate import check_writable
+from pytest_pinet.calibration.connections import CalibrationOutcome, Levels, fresh_of, outcome, table
+from pytest_pinet.cli.noise import check_writable
 from pytest_pinet.config.calibration import read_calibration, write_calibration
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.profile import PROFILES

@@ -15,9 +15,9 @@ from pytest_pinet.calibration.selftest import (
     count,
     mark,
     sentence,
+    shaped,
     table,
 )
-from pytest_pinet.calibration.selftest_run import shaped
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.quantities import Bitrate

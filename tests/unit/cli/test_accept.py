@@ -301,4 +301,4 @@ def test_only_accept_writes_baselines() -> None:
     """A run never changes its own baselines."""
     sources = Path(pytest_pinet.__file__).parent
     using = [path for path in sources.rglob("*.py") if "write_baselines" in path.read_text()]
-    assert sorted(str(path.relative_to(sources)) for path in using) == ["cli/accept.py", "config/baselines.py"]
+    assert sorted(str(path.relative_to(sources)) for path in using) == ["cli/reviewed.py", "config/baselines.py"]

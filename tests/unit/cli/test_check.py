@@ -11,7 +11,7 @@ import pytest
 from pytest_pinet.cli import run
 from pytest_pinet.config.labfile import load
 from pytest_pinet.doctor.bench import Bench
-from pytest_pinet.doctor.hardware import check_board_and_nics
+from pytest_pinet.doctor.links import check_board_and_nics
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.hardware import FoundBoard
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.cli import run
-from pytest_pinet.cli.paint import painted, painted_change
+from pytest_pinet.cli.command import painted, painted_change
 from tests.support.commands import all_commands
 
 MAIN = "from pytest_pinet.cli import main; main()"

@@ -8,7 +8,7 @@ import pytest
 import yaml  # noqa: F401 - pytester unloads what a test imports, and a second copy of PyYAML reads no tags
 
 from pytest_pinet.cli import run
-from pytest_pinet.cli.configured import configured
+from pytest_pinet.cli.options import configured
 from pytest_pinet.session.settings import settings
 from tests.support.two_boards import two_boards
 

@@ -364,7 +364,7 @@ WRONG: dict[str, tuple[dict[str, bytes], str, str]] = {
         "bcea97ff1d66",
         "there is no file or folder bcea97ff1d66: it is a git ref: check it out, build it, ",
     ),
-    "a branch": ({}, "faster-rx", "there is no file or folder faster-rx; expected a build (build.yaml, a folder or UR"),
+    "a branch": ({}, "faster-rx", "there is no file or folder faster-rx; expected a build (build.yaml, a folder, a"),
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.cli import run
-from pytest_pinet.execution.json_text import parse_json
+from pytest_pinet.execution.text import parse_json
 from pytest_pinet.history.history import lines_of
 from pytest_pinet.history.store import HistoryStore
 from tests.support.gate_records import gated_run

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.config import labfile
-from pytest_pinet.config.reviewed import load_reviewed
+from pytest_pinet.config.baselines import load_reviewed
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.limits import Metric, Threshold
 from pytest_pinet.model.record.result import RunRecord

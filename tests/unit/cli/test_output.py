@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.cli import COMPLETE, run
-from pytest_pinet.cli.exit_codes import INTERNAL, MISTAKE, OUTPUT
+from pytest_pinet.cli.command import INTERNAL, MISTAKE, OUTPUT
 from pytest_pinet.cli.options import write_output
 from pytest_pinet.config import labfile
-from pytest_pinet.execution.clean_text import for_log
+from pytest_pinet.execution.text import for_log
 from pytest_pinet.history import database
 from tests.support import build_files as made
 from tests.support.report_records import NIGHT, run_record

@@ -9,9 +9,8 @@ import pytest
 
 from pytest_pinet.cli import run
 from pytest_pinet.cli.command import HELP_NAMES
-from pytest_pinet.cli.config import config
+from pytest_pinet.cli.config import config, pytest_words
 from pytest_pinet.cli.gate import gate
-from pytest_pinet.cli.pytest_arguments import pytest_words
 from pytest_pinet.session.option_table import SETTINGS
 from tests.support.commands import all_commands
 

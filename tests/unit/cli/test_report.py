@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pytest_pinet.cli import pinet
-from pytest_pinet.config.reviewed import Reviewed
+from pytest_pinet.config.baselines import Reviewed
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.points import metric_id

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.config.acknowledged import Acknowledgement, acknowledged_text, read_acknowledged
+from pytest_pinet.config.baselines import Acknowledgement, acknowledged_text, read_acknowledged
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.model.quantities import Bitrate
 

@@ -15,7 +15,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from pytest_pinet.catalogue import load
-from pytest_pinet.catalogue.families import built_in
+from pytest_pinet.catalogue.load import built_in
 from pytest_pinet.config.labfile import resolve
 from pytest_pinet.config.schema import LabOfFile, json_schema
 from pytest_pinet.config.switches import _SETTINGS

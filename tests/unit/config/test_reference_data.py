@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.config.baselines import AcceptedBaseline, write_baselines
-from pytest_pinet.config.calibration import Calibration, MeasuredNoise, write_calibration
-from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.config.baselines import AcceptedBaseline, SessionEntry, write_baselines
+from pytest_pinet.config.calibration import Calibration, MeasuredNoise, ReferenceData, write_calibration
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.judge.baseline import ANY_TOLERANCE, Reference
@@ -32,9 +31,11 @@ def lab(tmp_path: Path) -> LabOfFile:
     runs = tuple(Bitrate.mbps(mbps) for mbps in (940, 941, 942))
     found.baselines.mkdir()
     path = found.baselines / "all.yaml"
-    write_baselines(
-        path, [AcceptedBaseline(FIGURE, runs[1], runs, {"kernel": "6.12"}, date(2026, 11, 21), "first", Where("x"))]
+    sessions = (SessionEntry(date(2026, 11, 20), runs=3),)
+    accepted = AcceptedBaseline(
+        FIGURE, runs[1], runs, {"kernel": "6.12"}, date(2026, 11, 21), "first", sessions, Where("x")
     )
+    write_baselines(path, [accepted])
     some, none = Share(0.002), Share(0.0)
     write_calibration(
         found.calibration,

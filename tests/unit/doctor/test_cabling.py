@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.doctor.bench import Status
 from pytest_pinet.doctor.cabling import AnnouncedNic, Sighting, judge, locate
 from pytest_pinet.doctor.discover import NicLocation, SearchOutcome, corrections, table, wrong_cables
-from pytest_pinet.doctor.finding import Status
 from pytest_pinet.lab.switch.switchport import UNPLACED, Capability, Neighbour
 from pytest_pinet.model.lab import Lab, PortRef
 from tests.support.doctor_lab import lab

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pytest_pinet.doctor.bench import lines
 from pytest_pinet.doctor.examine import examine
-from pytest_pinet.doctor.finding import lines
 
 
 def test_without_a_lab_file_all_other_checks_are_one_line(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_pinet.doctor.finding import Finding, Status, lines
+from pytest_pinet.doctor.bench import Finding, Status, lines
 from pytest_pinet.errors import CapabilityError, ConfigError, PowerError, Where
 
 NODES = ("pi3b-1", "pi3b-2", "pi4b-1")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_pinet.config.labfile import load
-from pytest_pinet.doctor import disturbances, hardware, links, node_checks
-from pytest_pinet.doctor.finding import Status
+from pytest_pinet.doctor import disturbances, links, node_checks
+from pytest_pinet.doctor.bench import Status
 from pytest_pinet.evidence.interface import InterfaceState
 from pytest_pinet.lab.switch.switchport import PortState
 from pytest_pinet.model.hardware import FoundBoard, FoundNic
@@ -48,7 +48,7 @@ def with_nic(board: FoundBoard, device: str, **values: Any) -> FoundBoard:
 
 @pytest.mark.parametrize("node", BOARDS)
 def test_a_board_that_matches_the_lab_file_is_ok(bench: Lab, node: str) -> None:
-    (found,) = hardware.judge_board(bench.nodes[node], BOARDS[node])
+    (found,) = links.judge_board(bench.nodes[node], BOARDS[node])
     assert found.status is Status.OK
 
 
@@ -68,7 +68,7 @@ def test_a_board_that_matches_the_lab_file_is_ok(bench: Lab, node: str) -> None:
     ],
 )
 def test_a_difference_from_the_lab_file_is_wrong(bench: Lab, node: str, board: FoundBoard, message: str) -> None:
-    (found,) = hardware.judge_board(bench.nodes[node], board)
+    (found,) = links.judge_board(bench.nodes[node], board)
     assert found.status is Status.WRONG
     assert found.message.startswith(message)
     assert found.act
@@ -76,14 +76,14 @@ def test_a_difference_from_the_lab_file_is_wrong(bench: Lab, node: str, board: F
 
 def test_bus_speeds_of_a_board_that_counts_instructions_are_not_compared(bench: Lab) -> None:
     slow = with_nic(PI4, "eth1", usb_mbps=12)
-    assert [one.status for one in hardware.judge_board(bench.nodes["one"], slow)] == [Status.WRONG]
-    (one,) = hardware.judge_board(replace(bench.nodes["one"], clock="virtual"), slow)
+    assert [one.status for one in links.judge_board(bench.nodes["one"], slow)] == [Status.WRONG]
+    (one,) = links.judge_board(replace(bench.nodes["one"], clock="virtual"), slow)
     assert one.status is Status.OK
 
 
 def test_a_new_board_without_a_model_is_unknown(bench: Lab) -> None:
     node = bench.nodes["one"]
-    (found,) = hardware.judge_board(replace(node, board=replace(node.board, name="mine", model=None)), PI4)
+    (found,) = links.judge_board(replace(node, board=replace(node.board, name="mine", model=None)), PI4)
     assert found.status is Status.UNKNOWN
     assert found.message == (
         "it is a 'Raspberry Pi 4 Model B Rev 1.4'; board mine of the lab file has no `model:` to compare with"
@@ -104,7 +104,7 @@ def test_an_advice_names_only_ports_that_the_board_has(
         ),
         "eth1": FoundNic("eth1", driver="ax88179_178a", bus="usb", usb_mbps=usb_mbps),
     }
-    found = hardware.judge_board(load(file).nodes["one"], FoundBoard(f"Raspberry Pi {model} Rev 1.2", nics))
+    found = links.judge_board(load(file).nodes["one"], FoundBoard(f"Raspberry Pi {model} Rev 1.2", nics))
     (act,) = [one.act for one in found if one.message.startswith(f"eth1 runs at USB {usb_mbps} Mbit/s")]
     assert ("USB 3" in act) is blue
     assert "another port" in act
@@ -114,7 +114,7 @@ def test_a_board_without_device_tree_and_bus_is_unknown(bench: Lab) -> None:
     node = bench.nodes["one"]
     interfaces = tuple(replace(interface, drivers=("veth",)) for interface in node.interfaces)
     board = FoundBoard(None, {device: FoundNic(device, driver="veth") for device in ("eth0", "eth1")})
-    found = hardware.judge_board(replace(node, interfaces=interfaces), board)
+    found = links.judge_board(replace(node, interfaces=interfaces), board)
     assert {finding.status for finding in found} == {Status.UNKNOWN}
     assert [finding.message for finding in found] == [
         "the board has no device tree, so its model is unknown",

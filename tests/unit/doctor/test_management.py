@@ -9,9 +9,8 @@ from typing import cast
 
 import pytest
 
-from pytest_pinet.doctor.bench import Bench
-from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.doctor.hardware import check_management, judge_management
+from pytest_pinet.doctor.bench import Bench, Finding, Status
+from pytest_pinet.doctor.links import check_management, judge_management
 from pytest_pinet.lab.node.management import FoundManagement, parse
 from pytest_pinet.model.forms import Management
 from pytest_pinet.model.lab import Node

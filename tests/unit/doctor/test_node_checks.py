@@ -10,8 +10,7 @@ from typing import cast
 
 import pytest
 
-from pytest_pinet.doctor.bench import Bench
-from pytest_pinet.doctor.finding import Status
+from pytest_pinet.doctor.bench import Bench, Status
 from pytest_pinet.doctor.node_checks import check_power_on, check_root
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.lab.ssh import SshShell

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pytest_pinet.config.calibration import Calibration, MeasuredNoise, write_calibration
 from pytest_pinet.config.labfile import load
-from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.doctor.tolerance import look
+from pytest_pinet.doctor.bench import Finding, Status
+from pytest_pinet.doctor.disturbances import judge_tolerances
 from pytest_pinet.model.quantities import Share
 from tests.support import doctor_lab
 
@@ -30,7 +30,7 @@ def found(folder: Path, *calibrations: Calibration, limits: str = "", baselines:
     lab = load(file)
     if calibrations:
         write_calibration(lab.calibration, calibrations)
-    return look(lab)
+    return judge_tolerances(lab)
 
 
 def test_a_lab_without_a_calibration_is_unknown(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def accepted(mbps: int) -> str:
     return (
         "baselines:\n"
         f"  - {{id: cm4:aqc107/pair/tcp-P1-tx, goodput: {mbps} Mbit/s, runs: [{mbps} Mbit/s], build: {{kernel: x}}, "
-        "date: 2026-11-21, reason: first}\n"
+        "date: 2026-11-21, reason: first, sessions: [{day: 2026-11-20}]}\n"
     )
 
 

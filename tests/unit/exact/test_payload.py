@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.builds.kernel_files import loaded_part
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.builds.module import loaded_part
 from pytest_pinet.errors import CapabilityError, ConfigError, UnfitBuildError
 from pytest_pinet.exact.board import ExactBoard, arguments
 from pytest_pinet.exact.kernel_config import NEEDED

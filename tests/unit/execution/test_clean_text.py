@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.cli import run
-from pytest_pinet.execution.clean_text import cleaned, for_log
+from pytest_pinet.execution.text import cleaned, for_log
 from pytest_pinet.history.history import open_history
 from tests.support.report_records import ONE_GIGABIT, direction, result, run_record
 

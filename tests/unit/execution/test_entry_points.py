@@ -13,7 +13,7 @@ from typing import Protocol
 
 import pytest
 
-from pytest_pinet.cli.export import load_exporter
+from pytest_pinet.cli.runs import load_exporter
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.evidence.sources import ORDER as SOURCES
 from pytest_pinet.evidence.sources import installed_sources

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import ConfigError, OutputError
-from pytest_pinet.execution import output_file
-from pytest_pinet.execution.output_file import write_file, writing
+from pytest_pinet.execution import files
+from pytest_pinet.execution.files import write_file, writing
 
 ROOT = Path(__file__).parents[3]
-WRITE = "import sys; from pathlib import Path; from pytest_pinet.execution.output_file import write_file\n"
+WRITE = "import sys; from pathlib import Path; from pytest_pinet.execution.files import write_file\n"
 
 
 def test_a_regular_file_keeps_its_mode_and_is_replaced(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_file_behind_standard_output_keeps_what_it_has_if_the_rest_does_not_fi
 def test_a_pipe_that_no_program_reads_is_not_waited_for_without_an_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output_file, "READER_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(files, "READER_TIMEOUT_S", 0.1)
     os.mkfifo(fifo := tmp_path / "fifo")
     message = f"cannot write {fifo}: no program opened this pipe for reading within 0.1 s; choose another with -o"
     with pytest.raises(OutputError, match=f"^{re.escape(message)}$"), writing(fifo, "-o"):

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.execution.tool import output
+from pytest_pinet.execution.shell import output
 
 
 def test_the_answer_is_in_english_and_has_the_environment() -> None:

@@ -8,9 +8,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from pytest_pinet.config.acknowledged import Acknowledgement
-from pytest_pinet.config.baselines import AcceptedBaseline, SessionEntry
-from pytest_pinet.config.reviewed import Reviewed
+from pytest_pinet.config.baselines import AcceptedBaseline, Acknowledgement, Reviewed, SessionEntry
 from pytest_pinet.errors import Where
 from pytest_pinet.history.accepting import candidate
 from pytest_pinet.history.losses import LossState, MetricLevel, level_of

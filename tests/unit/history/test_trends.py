@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.config.baselines import AcceptedBaseline
-from pytest_pinet.config.reviewed import Reviewed
+from pytest_pinet.config.baselines import AcceptedBaseline, Reviewed
 from pytest_pinet.errors import Where
 from pytest_pinet.history.differences import differences, is_dirty, name_of, names_of
 from pytest_pinet.history.losses import MetricLevel
@@ -106,7 +105,7 @@ def test_what_is_invalid_or_an_error_moves_no_level() -> None:
 
 def test_charts_show_the_value_of_a_baseline_not_the_middle_of_its_runs() -> None:
     runs = (Bitrate.mbps(942), Bitrate.mbps(900), Bitrate.mbps(941))
-    accepted = AcceptedBaseline(FIGURE, Bitrate.mbps(941), runs, {}, date(2026, 11, 22), "x", Where("f"))
+    accepted = AcceptedBaseline(FIGURE, Bitrate.mbps(941), runs, {}, date(2026, 11, 22), "x", (), Where("f"))
     found = trend(FIGURE, "virtual", points_in([day(0)]), Reviewed("virtual", {FIGURE: accepted}))
     assert found.baseline is accepted
     assert series_of(found, found.points[0].combination, MetricLevel()).band_bps == (900e6, 941e6, 942e6)

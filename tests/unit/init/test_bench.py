@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pytest_pinet.catalogue.families import built_in
+from pytest_pinet.catalogue.load import built_in
 from pytest_pinet.config import labfile
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.init import lab_file
-from pytest_pinet.init.answers import Answers
+from pytest_pinet.init.answers import BACKENDS, CONSOLES, POWERS, Answers
 from pytest_pinet.init.bench import Bench, ask, parse_board, parse_coordinator
-from pytest_pinet.init.choices import BACKENDS, CONSOLES, POWERS
 from pytest_pinet.init.desk import Desk, Wishes, plan, runner_of_bench
 from pytest_pinet.init.hardware import FoundHardware
-from pytest_pinet.matrix.inventory import select_combinations
+from pytest_pinet.matrix.expansion import select_combinations
 from tests.support.init_machines import direct, machine
 
 SILENT, YES = Answers(is_terminal=False), Answers(is_terminal=False, takes_defaults=True)

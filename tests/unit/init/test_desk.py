@@ -9,11 +9,10 @@ import pytest
 
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.init import lab_file, missing
+from pytest_pinet.init import lab_file
 from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.desk import Wishes, plan
-from pytest_pinet.init.login import Login
-from pytest_pinet.init.machine import Machine, NicFacts, Route
+from pytest_pinet.init.machine import Login, Machine, NicFacts, Route
 from pytest_pinet.judge.hardware import compare_board, identify
 from pytest_pinet.lab.link.link import addresses
 from pytest_pinet.model.combination import Combination, Endpoint
@@ -229,7 +228,7 @@ def test_what_is_missing_is_named_with_its_command() -> None:
     board = replace(machine("pi4b"), no_root="sudo: a password is required", no_iperf3="192.0.2.5 has no iperf3")
     found = plan([board], replace(PC, no_root="sudo: a password is required"), Wishes(), SILENT, direct)
 
-    first, cure, second, install, third, own = missing.to_do(found)
+    first, cure, second, install, third, own = lab_file.to_do(found)
     assert first == "raspberrypi: user pi has no root rights (sudo: a password is required)"
     assert "do_sudo_pass 1" in cure
     assert second == "raspberrypi: 192.0.2.5 has no iperf3"

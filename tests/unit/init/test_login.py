@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.init.login import Login, explain, parse
+from pytest_pinet.init.machine import Login, explain, parse_login
 
 PI = Login("pi", "192.0.2.5", 22, "192.0.2.5")
 
@@ -21,7 +21,7 @@ PI = Login("pi", "192.0.2.5", 22, "192.0.2.5")
     ],
 )
 def test_forms(text: str, user: str, host: str, port: int, shown: str) -> None:
-    found = parse(text)
+    found = parse_login(text)
 
     assert (found.user, found.host, found.port, str(found)) == (user, host, port, shown)
 
@@ -32,7 +32,7 @@ def test_forms(text: str, user: str, host: str, port: int, shown: str) -> None:
 )
 def test_no_logins(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected a login such as pi@192\.0\.2\.5"):
-        parse(text)
+        parse_login(text)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import pytest
 
 from pytest_pinet.errors import SshError
 from pytest_pinet.execution.shell import Completed, Process
-from pytest_pinet.init.login import Login
-from pytest_pinet.init.machine import NicFacts, Route, parse, parse_route, read, this_machine
+from pytest_pinet.init.machine import Login, NicFacts, Route, parse, parse_route, read, this_machine
 from tests.support.init_machines import machine
 
 

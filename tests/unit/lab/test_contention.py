@@ -10,7 +10,7 @@ import pytest
 
 from pytest_pinet.lab import contention
 from pytest_pinet.lab.contention import all_domains, domains_of, lab_key, queue_folder
-from pytest_pinet.matrix import inventory
+from pytest_pinet.matrix import expansion
 from tests.support.diagram_labs import virtual_lab
 
 
@@ -27,7 +27,7 @@ def test_all_nodes_of_a_launcher_share_the_domain_of_their_host() -> None:
 
 def test_a_combination_measures_in_the_domains_of_its_nodes() -> None:
     lab = replace(virtual_lab(), domains={"shelf": ("pi3b-1",), "rack": ("pi4b-1",)})
-    pair = inventory.combination(lab, "pi4b:onboard/pair")
+    pair = expansion.combination(lab, "pi4b:onboard/pair")
     assert {node.name for node in pair.nodes} >= {"pi4b-1"}
     assert domains_of(lab, pair) == ["rack", "host"]
     assert domains_of(replace(lab, launcher=None), pair) == ["rack"]

@@ -14,7 +14,7 @@ from pytest_pinet.model.forms import Management
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.topology import parse_topology
-from pytest_pinet.session.marker import read_marker
+from pytest_pinet.session.arguments import read_marker
 from pytest_pinet.tuning.registry import read_tunings
 from tests.support.link_stand_in import key
 

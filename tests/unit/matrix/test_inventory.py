@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.matrix.inventory import select_combinations
+from pytest_pinet.matrix.expansion import select_combinations
 from tests.support import doctor_lab
 from tests.support.diagram_labs import virtual_lab
 

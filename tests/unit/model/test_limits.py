@@ -11,8 +11,7 @@ from pytest_pinet.config import labfile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.exact import parse_instructions, parse_written_instructions
 from pytest_pinet.model.limits import Metric
-from pytest_pinet.session.marker import read_marker
-from pytest_pinet.session.options import command_line_limits
+from pytest_pinet.session.arguments import command_line_limits, read_marker
 
 MINIMUM = "a rate such as '2.3 Gbit/s' or a share such as '94%'"
 RATE = "a number with a unit such as '2.3 Gbit/s', '940 Mbit/s' or '2.3G'"

@@ -13,7 +13,7 @@ from pytest_pinet.model.limits import Limit, Origin, parse_arguments
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, HttpTraffic, Kselftest, LadderTraffic, Traffic
-from pytest_pinet.session import gate_arguments
+from pytest_pinet.session import arguments
 from pytest_pinet.session.gate import check
 from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, server_command
 from pytest_pinet.traffic.iperf3_values import validate
@@ -94,12 +94,12 @@ def test_only_a_server_of_several_tells_when_streams_stood(udp: bool, table: str
 
 
 def test_rates_of_a_ladder_rise() -> None:
-    assert gate_arguments.parse_rising_rates(["90M", "10M", "90M"]) == (Bitrate.mbps(10), Bitrate.mbps(90))
+    assert arguments.parse_rising_rates(["90M", "10M", "90M"]) == (Bitrate.mbps(10), Bitrate.mbps(90))
     with pytest.raises(ConfigError, match="expected a list of rates"):
-        gate_arguments.parse_rising_rates([])
+        arguments.parse_rising_rates([])
     for written in ("90M", 90):
         with pytest.raises(ConfigError, match="expected a list of rates"):
-            gate_arguments.parse_rising_rates(written)  # type: ignore[arg-type]  # as a test may write it
+            arguments.parse_rising_rates(written)  # type: ignore[arg-type]  # as a test may write it
 
 
 def test_a_ladder_is_climbed_one_way_and_from_more_than_nothing() -> None:
@@ -125,7 +125,7 @@ def judging(folder: Path, requests: str, call: object = None, marker: object = N
     here = link_stand_in.link(folder).combination
     key = MetricKey(here.identity, HttpTraffic(Direction.TX), Direction.TX)
     own, marked = parse_arguments({"min": call}, Origin.CALL), parse_arguments({"min": marker}, Origin.MARKER)
-    return most_specific(gate_arguments.with_requests(tuple(own), marked, requests, 1250, key), key)
+    return most_specific(arguments.with_requests(tuple(own), marked, requests, 1250, key), key)
 
 
 def test_requests_are_a_limit_of_payload(tmp_path: Path) -> None:
@@ -171,8 +171,8 @@ def test_requests_need_their_unit(written: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("written", ["100%", "150%"])
 def test_a_ladder_must_lose_less_than_all(written: str) -> None:
     with pytest.raises((ConfigError, ValueError), match=r"^loss.*'0\.1%'"):
-        gate_arguments.parse_share("loss", written)
-    assert gate_arguments.parse_share("loss", "0.1%") == pytest.approx(0.001)
+        arguments.parse_share("loss", written)
+    assert arguments.parse_share("loss", "0.1%") == pytest.approx(0.001)
 
 
 def test_its_id_has_no_character_that_separates_parts() -> None:

@@ -60,7 +60,7 @@ COMMIT = "0e44d9fed54654d05b4c841b78fb077dac90c249"
 LINUS = "git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git"
 SOURCE = BuildSource(
     made_by="TuxMake",
-    place="https://builds.example.org/27Ab/",
+    place="/home/me/out",
     tree=f"https://{LINUS}",
     branch="master",
     commit=COMMIT,
@@ -99,10 +99,9 @@ def test_lines_with_their_links() -> None:
             f"source: v6.12-rc7-3-g0e44d9fed546, branch master of https://{LINUS}",
             f"https://{LINUS}/commit/?id={COMMIT}",
         ),
-        ("built by TuxMake with gcc 12: https://builds.example.org/27Ab/", "https://builds.example.org/27Ab/"),
+        ("built by TuxMake with gcc 12: /home/me/out", ""),
         ("kernel configuration: build-B.config", "runs/1/build-B.config"),
     ]
-    assert source_lines(replace(SOURCE, place="/home/me/out"))[1][1] == ""
 
 
 def test_a_build_without_a_source_has_no_key_for_it() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_pinet.config import labfile
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.matrix.inventory import combination, entries, largest
+from pytest_pinet.matrix.expansion import combination, entries, largest
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.topology import KINDS, parse_topology

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.generated_labs import generate, lower_bound
 from benchmarks.simulated_workers import shortest, simulate
-from pytest_pinet.scheduling.plan import Needs, PlannedTest
+from pytest_pinet.scheduling.planner import Needs, PlannedTest
 
 MOST = 1.15
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.scheduling import plan
-from pytest_pinet.scheduling.plan import AROUND_S, DEFAULT_TOTAL_S, Estimates, Needs
+from pytest_pinet.scheduling import planner
+from pytest_pinet.scheduling.planner import AROUND_S, DEFAULT_TOTAL_S, Estimates, Needs
 
 
 def run(runs: Path, name: str, *results: tuple[str, float, float]) -> None:
@@ -44,11 +44,11 @@ def test_without_an_earlier_run_the_default_is_used(tmp_path: Path) -> None:
 
 
 def test_the_written_needs_can_be_read(tmp_path: Path) -> None:
-    assert plan.read(tmp_path) == {}
+    assert planner.read(tmp_path) == {}
     needs = {"t.py::a[x]": Needs(frozenset({"pi1", "pi2"}), frozenset({"host"}))}
-    plan.write(tmp_path, needs)
-    assert plan.read(tmp_path) == needs
-    assert [path.name for path in tmp_path.iterdir()] == [plan.FILE]
+    planner.write(tmp_path, needs)
+    assert planner.read(tmp_path) == needs
+    assert [path.name for path in tmp_path.iterdir()] == [planner.FILE]
 
 
 @pytest.mark.parametrize("broken", ["[]", '{"test": 1}', '{"test": "a", "seconds": null, "traffic_seconds": 1}'])

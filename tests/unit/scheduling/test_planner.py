@@ -1,7 +1,6 @@
 """The choice of a worker's next test."""
 
-from pytest_pinet.scheduling.plan import Needs, PlannedTest, joined
-from pytest_pinet.scheduling.planner import Planner
+from pytest_pinet.scheduling.planner import Needs, PlannedTest, Planner, joined
 
 
 def jobs(*groups: tuple[str, int], domains: str = "", total_s: float = 10.0, fillers: int = 0) -> list[PlannedTest]:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.doctor import memory
-from pytest_pinet.doctor.finding import Status
+from pytest_pinet.doctor import examine
+from pytest_pinet.doctor.bench import Status
 from pytest_pinet.history.history import keep_run, open_history
 from pytest_pinet.history.points import OutOfService
 from pytest_pinet.lab.node.node_pool import Quarantine
 from pytest_pinet.model.record.result import ResultRecord, SecondBoardRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.session.board_memory import HOLDS, QUARANTINE, BoardMemory
+from pytest_pinet.session.boards import HOLDS, QUARANTINE, BoardMemory
 from tests.support.history_records import day, kept, with_result
 
 LAB = "bench"
@@ -46,10 +46,10 @@ def test_another_run_skips_the_board_and_says_why(tmp_path: Path) -> None:
 def test_the_doctor_shows_and_clears_boards_of_its_lab(tmp_path: Path) -> None:
     url = str(tmp_path / "h.db")
     run(url, tmp_path / "one", "pi4b-2", "pi4b-3")
-    found = memory.remembered(url, LAB, {"pi4b-1", "pi4b-2"})
+    found = examine.remembered_boards(url, LAB, {"pi4b-1", "pi4b-2"})
     assert [(one.node, one.status) for one in found] == [("pi4b-2", Status.WRONG)]
-    assert memory.remembered(url, "other lab", {"pi4b-2"}) == []
-    assert memory.clear(url, LAB, {"pi4b-1", "pi4b-2"}) == ["pi4b-2 is back in service"]
+    assert examine.remembered_boards(url, "other lab", {"pi4b-2"}) == []
+    assert examine.clear_boards(url, LAB, {"pi4b-1", "pi4b-2"}) == ["pi4b-2 is back in service"]
     assert run(url, tmp_path / "two").reason("pi4b-2") is None
     assert run(url, tmp_path / "three").reason("pi4b-3") is not None
 
@@ -68,7 +68,7 @@ def test_after_a_day_a_run_tries_the_board_again(tmp_path: Path) -> None:
 def test_without_a_history_a_run_remembers_nothing(url: str | None, tmp_path: Path) -> None:
     assert run(url, tmp_path / "one", "pi4b-2").reason("pi4b-2") == "pi4b-2 does not boot"
     assert run(url, tmp_path / "two").reason("pi4b-2") is None
-    assert memory.remembered("off", LAB, {"pi4b-2"}) == []
+    assert examine.remembered_boards("off", LAB, {"pi4b-2"}) == []
 
 
 def test_a_history_that_cannot_be_read_is_no_trouble_of_the_run(tmp_path: Path) -> None:
@@ -116,13 +116,13 @@ def test_a_board_that_fails_where_a_second_board_passes_is_suspected_until_a_use
     assert not any("suspected" in note for note in failed_run(url, tmp_path / "three", 3, verdict="pass").notes)
     BoardMemory(url, LAB, tmp_path / "four").recall()
     assert Quarantine(tmp_path / "four" / QUARANTINE).reason("pi4b-2") is None
-    (finding,) = memory.remembered(url, LAB, {"pi4b-1", "pi4b-2"})
+    (finding,) = examine.remembered_boards(url, LAB, {"pi4b-1", "pi4b-2"})
     assert (finding.node, finding.status) == ("pi4b-2", Status.UNKNOWN)
     assert finding.message.startswith("pi4b-2 is suspected since ")
-    assert memory.clear(url, LAB, {"pi4b-1"}) == []
-    assert memory.clear(url, LAB, {"pi4b-2"}) == ["pi4b-2 is no longer suspected"]
-    assert memory.clear(url, LAB, {"pi4b-2"}) == []
-    assert memory.remembered(url, LAB, {"pi4b-2"}) == []
+    assert examine.clear_boards(url, LAB, {"pi4b-1"}) == []
+    assert examine.clear_boards(url, LAB, {"pi4b-2"}) == ["pi4b-2 is no longer suspected"]
+    assert examine.clear_boards(url, LAB, {"pi4b-2"}) == []
+    assert examine.remembered_boards(url, LAB, {"pi4b-2"}) == []
     assert not any("suspected" in note for note in failed_run(url, tmp_path / "five", 5).notes)
 
 
@@ -136,12 +136,12 @@ def test_a_board_that_fails_over_many_runs_is_suspected_and_only_later_runs_coun
         store.add_all(kept(good))
     for n in range(12, 18):
         failed_run(url, tmp_path / str(n), n, dropped=dropped)
-    (finding,) = memory.remembered(url, LAB, {"pi4b-2"})
+    (finding,) = examine.remembered_boards(url, LAB, {"pi4b-2"})
     assert "(run 17): pi4b-2 failed in 6 of 6 values of pi4b:onboard, other boards of its kind in 0 of 12" in (
         finding.message
     )
     # The values of these runs lie in the past; clearing ends what they say.
-    assert memory.clear(url, LAB, {"pi4b-2"}) == ["pi4b-2 is no longer suspected"]
-    assert memory.remembered(url, LAB, {"pi4b-2"}) == []
+    assert examine.clear_boards(url, LAB, {"pi4b-2"}) == ["pi4b-2 is no longer suspected"]
+    assert examine.remembered_boards(url, LAB, {"pi4b-2"}) == []
     failed_run(url, tmp_path / "18", 18, dropped=dropped)
-    assert memory.remembered(url, LAB, {"pi4b-2"}) == []
+    assert examine.remembered_boards(url, LAB, {"pi4b-2"}) == []

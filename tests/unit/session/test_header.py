@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pytest_pinet.session.header import about
+from pytest_pinet.session.terminal import about
 from tests.support.verdict_project import VerdictProject
 
 pytest_plugins = ["pytester"]
@@ -19,6 +19,7 @@ baselines:
   build: {uname: "6.12"}
   date: 2026-11-01
   reason: what such a link carries
+  sessions: [{day: 2026-10-31, runs: 5}]
 """
 CALIBRATION = """
 calibration:

@@ -13,8 +13,7 @@ from pytest_pinet.matrix.expansion import Request
 from pytest_pinet.model.limits import Limit, Metric, Origin, Scope, parse_arguments
 from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share, Tolerance
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.session.marker import read_marker, read_profile
-from pytest_pinet.session.options import command_line_limits
+from pytest_pinet.session.arguments import command_line_limits, read_marker, read_profile
 
 LAB = labfile.load(Path(__file__).parents[3] / "lab" / "virtual.yaml")
 

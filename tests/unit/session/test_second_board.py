@@ -24,8 +24,8 @@ from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.run_folder import RunFolder
 from pytest_pinet.report.terminal import count_line
+from pytest_pinet.session.boards import compared, confirm, on_another_board
 from pytest_pinet.session.run_recorder import RunRecorder
-from pytest_pinet.session.second_board import compared, confirm, on_another_board
 from tests.support.report_records import direction, result
 
 

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from pytest_pinet.cli import pinet
 from pytest_pinet.history.results_file import record_of
+from pytest_pinet.session.results import NOT_BEGUN, NOT_ENDED
 from pytest_pinet.session.run_recorder import NO_MEASUREMENT
-from pytest_pinet.session.unended import NOT_BEGUN, NOT_ENDED
 from tests.support.verdict_project import VerdictProject
 
 pytest_plugins = ["pytester"]

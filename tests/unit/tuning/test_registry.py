@@ -9,14 +9,20 @@ import pytest
 
 from pytest_pinet.config import labfile
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, Where
-from pytest_pinet.matrix.expansion import CombinationCase, Request, combinations, fewest_boots, marker_names, selected
-from pytest_pinet.matrix.inventory import split_tuning
+from pytest_pinet.matrix.expansion import (
+    CombinationCase,
+    Request,
+    combinations,
+    fewest_boots,
+    marker_names,
+    selected,
+    split_tuning,
+)
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
 from pytest_pinet.report.sentences import ineffective, tuning_notes
-from pytest_pinet.session.marker import read_marker
-from pytest_pinet.session.options import check_tunings
+from pytest_pinet.session.arguments import check_tunings, read_marker
 from pytest_pinet.session.session import require_tunings
 from pytest_pinet.tuning.registry import (
     ORDER,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds.image import read_image
+from pytest_pinet.builds.kernel_files import read_image
 from pytest_pinet.virtual.boot_settings import read_card, write_card
 from pytest_pinet.virtual.pi_firmware import NoKernel
 

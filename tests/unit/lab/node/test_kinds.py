@@ -14,7 +14,7 @@ from pytest_pinet.lab.node.shutdown import Shutdown
 from pytest_pinet.matrix.expansion import combinations
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.session.marker import read_marker
+from pytest_pinet.session.arguments import read_marker
 from pytest_pinet.tuning.journal import Replayed
 
 LAB = """\

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_pinet.catalogue.families import built_in
+from pytest_pinet.catalogue.load import built_in
 from pytest_pinet.errors import SwitchError, Where
 from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.lab.switch.cli import CliSwitch

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.catalogue.families import built_in
-from pytest_pinet.doctor.finding import Status
+from pytest_pinet.catalogue.load import built_in
+from pytest_pinet.doctor.bench import Status
 from pytest_pinet.doctor.links import describe
 from pytest_pinet.errors import Where
 from pytest_pinet.lab.switch import cli_family, kinds

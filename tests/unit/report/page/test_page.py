@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.config.acknowledged import Acknowledgement
+from pytest_pinet.config.baselines import Acknowledgement
 from pytest_pinet.errors import Where
 from pytest_pinet.history.losses import BestMonth, Loss, LossState, MetricLevel
 from pytest_pinet.history.points import PointList
