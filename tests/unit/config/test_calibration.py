@@ -1,4 +1,4 @@
-"""The file that `pinet calibrate` writes beside a lab file, and its effect on the gate."""
+"""The file of pinet calibrate, and what is known of a metric before its gate."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ import pytest
 import yaml
 
 from pytest_pinet.config import labfile
+from pytest_pinet.config.baselines import AcceptedBaseline, SessionEntry, write_baselines
 from pytest_pinet.config.calibration import (
     Calibration,
     MeasuredNoise,
+    ReferenceData,
     load_calibration,
     read_calibration,
     write_calibration,
 )
 from pytest_pinet.config.schema import LabOfFile
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.judge.baseline import ANY_TOLERANCE, Reference
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.noise import UNKNOWN
 from pytest_pinet.model.limits import Metric, Origin, parse_limit
-from pytest_pinet.model.quantities import Share
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
+from pytest_pinet.model.traffic import Direction
+from tests.support import doctor_lab
 from tests.support.link_stand_in import key
 from tests.support.two_boards import two_boards
 
@@ -150,3 +155,67 @@ def test_the_degrees_of_freedom_come_from_runs_and_link_ups() -> None:
     found = replace(calibration(), noise=on_eight).judged_noise
     assert (found.freedom, found.session_freedom) == (24, 7)
     assert replace(calibration(), noise=MeasuredNoise(Share(0.003), runs=32)).judged_noise.session_freedom is None
+
+
+KEY, OTHER = key("pi4b", "onboard"), key("pi4b", "onboard", Direction.RX)
+FIGURE = "pi4b:onboard/pair/tcp-P1-tx"
+
+
+@pytest.fixture
+def lab_with_data(tmp_path: Path) -> LabOfFile:
+    """Return a lab with one accepted and calibrated metric."""
+    found = doctor_lab.lab(tmp_path)
+    assert isinstance(found, LabOfFile)
+    runs = tuple(Bitrate.mbps(mbps) for mbps in (940, 941, 942))
+    found.baselines.mkdir()
+    path = found.baselines / "all.yaml"
+    sessions = (SessionEntry(date(2026, 11, 20), runs=3),)
+    accepted = AcceptedBaseline(
+        FIGURE, runs[1], runs, {"kernel": "6.12"}, date(2026, 11, 21), "first", sessions, Where("x")
+    )
+    write_baselines(path, [accepted])
+    some, none = Share(0.002), Share(0.0)
+    write_calibration(
+        found.calibration,
+        [Calibration(FIGURE, MeasuredNoise(some, none, none, runs=20), Share(0.04), 2, some, date(2026, 11, 21), {})],
+    )
+    return found
+
+
+def test_without_a_lab_there_are_no_reference_data() -> None:
+    assert ReferenceData().of(KEY) == Reference(UNKNOWN, None, ANY_TOLERANCE)
+    assert ANY_TOLERANCE.metric is Metric.TOLERANCE
+
+
+def test_a_lab_without_files_has_no_reference_data(tmp_path: Path) -> None:
+    found = doctor_lab.lab(tmp_path)
+    assert isinstance(found, LabOfFile)
+    assert ReferenceData(found).of(KEY) == Reference()
+
+
+def test_reference_data_come_from_the_files(lab_with_data: LabOfFile) -> None:
+    known = ReferenceData(lab_with_data).of(KEY)
+    baseline = known.baseline
+    assert baseline is not None
+    assert (baseline.figure, len(baseline.runs), baseline.builds) == (Bitrate.mbps(941), 3, ("kernel 6.12",))
+    assert known.noise.connections == 0.002
+    limit = known.tolerance
+    assert limit.bound == Tolerance(Share(0.04))
+    assert limit.source.startswith(f"{lab_with_data.calibration}:")
+
+
+def test_another_metric_has_no_reference_data(lab_with_data: LabOfFile) -> None:
+    known = ReferenceData(lab_with_data)
+    assert known.of(OTHER) == Reference()
+    assert known.of_traffic(KEY.combination, KEY.traffic)[Direction.TX] == known.of(KEY) != Reference()
+
+
+def test_runs_with_their_own_limits_use_the_noise_but_no_baseline(lab_with_data: LabOfFile) -> None:
+    known = ReferenceData(lab_with_data, gated=False).of(KEY)
+    assert known.baseline is None
+    assert known.noise.connections == 0.002
+    # A broken file must not affect them.
+    (lab_with_data.baselines / "broken.yaml").write_text("baselines: 7\n")
+    ReferenceData(lab_with_data, gated=False)
+    with pytest.raises(ConfigError, match=r"broken\.yaml"):
+        ReferenceData(lab_with_data)

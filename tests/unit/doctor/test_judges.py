@@ -1,23 +1,38 @@
-"""The findings that ``pinet doctor`` derives from the answers of nodes and switches."""
+"""What the checks of the doctor say of the facts of a lab."""
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from pytest_pinet.config.calibration import Calibration, MeasuredNoise, write_calibration
 from pytest_pinet.config.labfile import load
 from pytest_pinet.doctor import disturbances, links, node_checks
-from pytest_pinet.doctor.bench import Status
+from pytest_pinet.doctor.bench import Bench, Finding, Status
+from pytest_pinet.doctor.disturbances import judge_tolerances
+from pytest_pinet.doctor.links import check_management, judge_management
+from pytest_pinet.doctor.node_checks import check_power_on, check_root
 from pytest_pinet.evidence.interface import InterfaceState
+from pytest_pinet.execution.shell import Shell
+from pytest_pinet.lab.node.management import FoundManagement, parse
+from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.lab.switch.switchport import PortState
+from pytest_pinet.model.forms import Management
 from pytest_pinet.model.hardware import FoundBoard, FoundNic
-from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.lab import Lab, Node
+from pytest_pinet.model.quantities import Share
 from pytest_pinet.traffic.iperf3_version import Version
+from tests.support import doctor_lab
 from tests.support.board_answers import CLOCK
 from tests.support.doctor_lab import LAB_FILE, lab
+from tests.support.local_shell import LocalShell
 
 # A Pi 4 B with the UGREEN adapter.
 PI4 = FoundBoard(
@@ -255,3 +270,210 @@ def test_traffic_and_a_busy_processor_without_a_measurement_are_reported(bench: 
     some = disturbances.parse_noise(QUIET.replace("eth0 1800 600", "eth0 51000 600"))
     assert disturbances.judge_noise(node, some) == []
     assert "eth0 receives" in disturbances.judge_noise(node, some, scale=0.1)[0].message
+
+
+SAME = FoundManagement("eth0", frozenset({"eth0"}))
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return lab(tmp_path).nodes["one"]
+
+
+def declared(node: Node, text: str) -> Node:
+    return replace(node, management=Management.parse(text))
+
+
+def test_a_way_of_its_own_costs_nothing(node: Node) -> None:
+    assert judge_management(node, FoundManagement(), True) == [Finding(Status.OK, "one", "separate")]
+
+
+def test_each_declared_way_is_named_with_its_cost(node: Node) -> None:
+    (finding,) = judge_management(declared(node, "same"), SAME, True)
+    assert (finding.status, finding.message.partition(",")[0]) == (Status.OK, "same: the port stays in its VLAN")
+    (finding,) = judge_management(node, FoundManagement("wlan0", frozenset({"wlan0"}), wifi=True), True)
+    assert finding.message == "wifi: Wi-Fi driver and firmware run beside the traffic, and the connection may roam"
+
+
+def test_a_shared_interface_must_be_declared_if_its_port_would_be_moved(node: Node) -> None:
+    (finding,) = judge_management(node, SAME, True)
+    assert finding.status is Status.WRONG
+    assert finding.message == "ssh comes in by eth0, which is under test, and the lab file does not say so"
+    assert finding.act.startswith(f"write `management: same` at {node.where}: the port stays in its VLAN")
+    (finding,) = judge_management(node, SAME, False)
+    assert finding.status is Status.OK
+
+
+def test_ssh_may_come_in_by_a_nic_that_is_not_that_of_the_lab_file(tmp_path: Path) -> None:
+    # openwrt #17820: eth0 is there, but bound by another driver. So the other checks leave it out.
+    bench = lab(tmp_path)
+    whole = declared(bench.nodes["one"], "same")
+    node = replace(whole, interfaces=())
+    assert node.carrying is None
+    here = SimpleNamespace(
+        lab=replace(bench, nodes={"one": whole}),
+        session=lambda _: SimpleNamespace(facts={"management": SAME}),
+        shell=lambda _: None,
+        one_by_one=lambda look: look(node),
+    )
+    (finding,) = check_management(cast(Bench, here))
+    assert (finding.status, finding.message.partition(",")[0]) == (Status.OK, "same: the port stays in its VLAN")
+
+
+def test_a_wrong_declaration_is_a_fault(node: Node) -> None:
+    (finding,) = judge_management(declared(node, "wifi"), SAME, True)
+    assert finding.status is Status.WRONG
+    assert finding.message == "the lab file says `management: wifi` for one, but ssh comes in by eth0"
+
+
+def test_a_second_usb_nic_of_the_same_bus_competes_with_the_traffic(node: Node) -> None:
+    # A Pi 3 B+: its Ethernet and all its USB ports share one bus.
+    text = (
+        "server 10.0.0.7\naddress eth9 10.0.0.7/24\n"
+        "usb /sys/devices/platform/soc/3f980000.usb/usb1/1-1/1-1.1/1-1.1.1/1-1.1.1:1.0 eth0\n"
+        "usb /sys/devices/platform/soc/3f980000.usb/usb1/1-1/1-1.2/1-1.2:1.0 eth9\n"
+    )
+    (finding,) = judge_management(node, parse(text), True)
+    assert (finding.status, finding.message) == (
+        Status.WRONG,
+        "ssh comes in by eth9, which shares the USB bus of eth0: the traffic of both competes",
+    )
+    # A Pi 4: its USB 2 and USB 3 ports have buses of their own.
+    (finding,) = judge_management(node, parse(text.replace("usb1/1-1/1-1.2/1-1.2:1.0", "usb2/2-1/2-1:1.0")), True)
+    assert finding.status is Status.OK
+
+
+PAIRS = ("pi4b:onboard", "pi4b:ax88179", "cm4:onboard", "cm4:aqc107")
+
+
+def calibration(pair: str, noise: float, tolerance: float = 0.03) -> Calibration:
+    share = Share(noise)
+    measured = MeasuredNoise(share, Share(0.0), Share(0.0), runs=20)
+    return Calibration(f"{pair}/pair/tcp-P1-tx", measured, Share(tolerance), 1, share, date(2026, 11, 21), {})
+
+
+def found(folder: Path, *calibrations: Calibration, limits: str = "", baselines: str = "") -> list[Finding]:
+    file = folder / "lab.yaml"
+    if baselines:
+        (folder / "baselines").mkdir()
+        (folder / "baselines" / "all.yaml").write_text(baselines)
+    file.write_text(doctor_lab.LAB_FILE + limits)
+    lab = load(file)
+    if calibrations:
+        write_calibration(lab.calibration, calibrations)
+    return judge_tolerances(lab)
+
+
+def test_a_lab_without_a_calibration_is_unknown(tmp_path: Path) -> None:
+    (finding,) = found(tmp_path)
+    assert finding.status is Status.UNKNOWN
+    assert finding.message == "no pair is calibrated yet"
+    assert finding.act == f"measure the noise: pinet calibrate --lab {tmp_path / 'lab.yaml'}"
+
+
+def test_pairs_without_a_calibration_are_named_with_the_command(tmp_path: Path) -> None:
+    (finding,) = found(tmp_path, *(calibration(pair, 0.001) for pair in PAIRS[1:]))
+    assert finding.status is Status.UNKNOWN
+    assert finding.message == "not calibrated: pi4b:onboard/pair"
+    assert finding.act.endswith(" pi4b:onboard/pair")
+
+
+def test_tolerances_above_the_noise_are_ok(tmp_path: Path) -> None:
+    (finding,) = found(tmp_path, *(calibration(pair, 0.001) for pair in PAIRS))
+    assert (finding.status, finding.message) == (Status.OK, "4 pairs are calibrated")
+
+
+def test_a_tolerance_of_the_lab_file_below_the_noise_is_wrong(tmp_path: Path) -> None:
+    limits = "  limits:\n    - {board: cm4, nic: aqc107, tolerance: 1%}\n"
+    (finding,) = found(tmp_path, *(calibration(pair, 0.04) for pair in PAIRS), limits=limits)
+    assert finding.status is Status.WRONG
+    assert finding.message.startswith(f"the tolerance of cm4:aqc107/pair/tcp-P1-tx is 1.0 % ({tmp_path / 'lab.yaml'}:")
+    assert "but noise alone can lower goodput by" in finding.message
+    assert finding.act.endswith(f"pinet calibrate --lab {tmp_path / 'lab.yaml'} cm4:aqc107/pair")
+
+
+def test_a_tolerance_of_the_calibration_file_below_the_noise_is_wrong(tmp_path: Path) -> None:
+    low = calibration("pi4b:onboard", 0.04, tolerance=0.005)
+    (finding,) = found(tmp_path, low, *(calibration(pair, 0.001) for pair in PAIRS[1:]))
+    assert finding.status is Status.WRONG
+    assert "lab.calibration.yaml:" in finding.message
+
+
+BOTH_PARTS = "  limits:\n    - {board: cm4, nic: aqc107, tolerance: 1% and 40 Mbit/s}\n"
+
+
+def accepted(mbps: int) -> str:
+    return (
+        "baselines:\n"
+        f"  - {{id: cm4:aqc107/pair/tcp-P1-tx, goodput: {mbps} Mbit/s, runs: [{mbps} Mbit/s], build: {{kernel: x}}, "
+        "date: 2026-11-21, reason: first, sessions: [{day: 2026-11-20}]}\n"
+    )
+
+
+def test_an_absolute_tolerance_is_compared_as_a_share_of_the_baseline(tmp_path: Path) -> None:
+    # 40 Mbit/s are 42.6 % of 94 Mbit/s, and 1.7 % of 2353.
+    noisy = [calibration(pair, 0.04) if "aqc107" in pair else calibration(pair, 0.001) for pair in PAIRS]
+    slow, fast = tmp_path / "slow", tmp_path / "fast"
+    for folder in (slow, fast):
+        folder.mkdir()
+    (well,) = found(slow, *noisy, limits=BOTH_PARTS, baselines=accepted(94))
+    assert well.status is Status.OK
+    (finding,) = found(fast, *noisy, limits=BOTH_PARTS, baselines=accepted(2353))
+    assert finding.message.startswith("the tolerance of cm4:aqc107/pair/tcp-P1-tx is 1.7 % (")
+
+
+def test_an_absolute_tolerance_without_a_baseline_is_not_judged(tmp_path: Path) -> None:
+    (finding,) = found(tmp_path, *(calibration(pair, 0.04, tolerance=0.5) for pair in PAIRS), limits=BOTH_PARTS)
+    assert finding.status is Status.OK
+
+
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "PATH=/usr/bin:/bin", "/bin/sh", "-c"]
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="changes its user")
+
+
+def bench_of(shell: Shell) -> Bench:
+    """Return the parts of a bench that these checks use, with one node."""
+    node = SimpleNamespace(name="pi1")
+
+    def in_parallel(look: object) -> object:
+        return look(node)  # type: ignore[operator]
+
+    return cast(Bench, SimpleNamespace(ready=[node], shell=lambda _: shell, in_parallel=in_parallel))
+
+
+def shell_with(folder: Path, name: str, script: str) -> Shell:
+    """Return a shell whose PATH begins with one more command."""
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+    return LocalShell("pi1", {"PATH": f"{folder}:/usr/bin:/bin"})
+
+
+@needs_root
+def test_root_needs_no_sudo() -> None:
+    assert check_root(bench_of(LocalShell("pi1"))) == []
+
+
+@needs_root
+def test_a_user_without_sudo_is_a_fault() -> None:
+    (finding,) = check_root(bench_of(SshShell("pi1", NOBODY)))
+    assert finding.status is Status.WRONG
+    assert finding.message.startswith("the ssh user of pi1 cannot become root: ")
+    assert re.search("sudo: (not found|a password is required)", finding.message)
+    assert finding.act.startswith("on pi1: sudo raspi-config nonint do_sudo_pass 1 (Raspberry Pi OS), or: ")
+
+
+@pytest.mark.parametrize(
+    ("line", "waits"),
+    [("WAIT_FOR_POWER_BUTTON=1", True), ("WAIT_FOR_POWER_BUTTON=0", False), ("#WAIT_FOR_POWER_BUTTON=1", False)],
+)
+def test_a_board_that_waits_for_its_button_is_a_fault(tmp_path: Path, line: str, waits: bool) -> None:
+    shell = shell_with(tmp_path, "rpi-eeprom-config", f"printf '[all]\nBOOT_UART=1\n{line}\n'")
+    found = check_power_on(bench_of(shell))
+    assert [finding.message for finding in found] == [
+        "pi1 waits for its power button when its power returns (WAIT_FOR_POWER_BUTTON=1)"
+    ] * waits
+
+
+def test_a_board_without_a_boot_loader_to_ask_is_no_fault() -> None:
+    assert check_power_on(bench_of(LocalShell("pi1"))) == []

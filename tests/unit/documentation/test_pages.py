@@ -1,19 +1,32 @@
-"""README and docs/ name existing options, commands and files, and their YAML is valid."""
+"""The pages of the documentation, against the code and the files that they name."""
 
 from __future__ import annotations
 
+import ast
+import fnmatch
 import re
+import runpy
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from pytest_pinet import errors
 from pytest_pinet.cli import pinet
+from pytest_pinet.errors import LabError, PinetError
+from pytest_pinet.model.forms import ManagementMode
 from pytest_pinet.session.option_table import SETTINGS
 from tests.support.console_blocks import DOCS, PAGES, ROOT, console_blocks
 from tools.site import PART, PARTS, generated, written_by_hand
 from tools.site.commands import walk
+from tools.site.messages import PACKAGE, Message, messages, of_module, places
+from tools.site.mistakes import MISTAKES, mistakes
 from tools.site.options import OTHERS, variables_in_source
+from tools.site.troubleshooting import GROUPS, Group, troubles
 
 TEXT = {page: page.read_text(encoding="utf-8") for page in PAGES}
 BY_HAND = {page: written_by_hand(text) for page, text in TEXT.items()}
@@ -163,3 +176,169 @@ def test_the_readme_names_the_worst_error_rates_that_were_measured() -> None:
     assert measured is not None
     assert named is not None
     assert [float(rate) for rate in named.groups()] == [round(float(rate)) for rate in measured.groups()]
+
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.mark.parametrize("mode", ManagementMode)
+def test_each_way_of_management_has_a_recipe(mode: ManagementMode) -> None:
+    page = (DOCS / "reference" / "lab.md").read_text()
+    _, found, recipes = page.partition("### Recipes\n")
+    assert found
+    assert re.search(rf"^- `{mode}(:4000)?`: \w+", recipes.partition("\n## ")[0], re.MULTILINE)
+
+
+def test_the_page_claims_no_more_cases_of_cards_than_there_are() -> None:
+    claim = re.search(r"\(`pytest -m real_cards`: (\d+) cases\)", (DOCS / "reference" / "hardware.md").read_text())
+    assert claim is not None
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", "-m", "real_cards"]
+    done = subprocess.run(
+        [*command, "tests/functional/deploy"], cwd=DOCS.parent, capture_output=True, text=True, check=True
+    )
+    collected = re.search(r"^(\d+)(?:/\d+)? tests collected", done.stdout, re.MULTILINE)
+    assert collected is not None, done.stdout
+    # A card that was removed makes the page false; new ones do not.
+    assert int(claim[1]) <= int(collected[1])
+
+
+def test_the_recipes_for_bisection_copy_device_trees_and_overlays() -> None:
+    page = (DOCS / "how-to" / "bisect.md").read_text()
+    assert re.search(
+        r"^make .*dtbs.*\n(?:.*\n)*?make .*INSTALL_DTBS_PATH=\S+ dtbs_install.*overlays", page, re.MULTILINE
+    )
+
+
+ADDRESS = "https://git.example.org/lab/pytest-pinet"
+SETUP = runpy.run_path(str(ROOT / "setup.py"))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_with_an_address_each_link_is_that_of_a_file_of_the_repository() -> None:
+    text = SETUP["absolute"](README, ADDRESS)
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    own = [link.partition("/HEAD/")[2].partition("#")[0] for link in links if link.startswith(ADDRESS)]
+
+    assert len(own) > 20
+    assert [link for link in links if not link.startswith("https://")] == []
+    assert [path for path in own if not (ROOT / path).exists()] == []
+    assert f"]({ADDRESS}/raw/HEAD/docs/pictures/failing-gate.svg)\n" in text
+    assert f"[Glossary]({ADDRESS}/blob/HEAD/docs/glossary.md)\n" in text
+    assert "](https://labgrid.readthedocs.io/)" in text
+
+
+def test_without_an_address_the_links_stay_and_the_build_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given: dict[str, object] = {}
+    monkeypatch.setitem(sys.modules, "setuptools", SimpleNamespace(setup=given.update))
+
+    SETUP["main"]()
+
+    assert given == {"long_description": README, "project_urls": {}}
+    assert capsys.readouterr().err == (
+        "setup.py: no address in [tool.pinet] of pyproject.toml: links of the README stay relative\n"
+    )
+
+
+FOUND = messages()
+
+
+def entry_of(message: Message) -> Group | None:
+    return next((group for group in (*GROUPS, *MISTAKES) if group.has(message)), None)
+
+
+def test_each_place_that_raises_an_error_has_an_entry_with_cause_and_cure() -> None:
+    raised = set(places())
+
+    assert len(raised) > 200
+    assert [one for one in sorted(raised) if entry_of(Message(one[0], "", "", one[1])) is None] == []
+    assert [one.title for one in (*GROUPS, *MISTAKES) if len(one.cause) < 40 or len(one.cure) < 30] == []
+
+
+def test_each_message_is_on_a_page() -> None:
+    page = troubles() + mistakes()
+
+    assert len(FOUND) > 400
+    assert [one for one in FOUND if one.text.replace("`", "'").replace("|", r"\|") not in page] == []
+
+
+def test_each_error_class_has_an_entry() -> None:
+    every = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, PinetError)}
+    entries = {name for group in (*GROUPS, *MISTAKES) for name in group.errors}
+
+    # The root of the tree is never raised.
+    assert every - entries == {PinetError.__name__}
+
+
+def test_each_entry_has_modules_that_are_there() -> None:
+    paths = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py")}
+
+    assert [glob for group in (*GROUPS, *MISTAKES) for glob in group.modules if not fnmatch.filter(paths, glob)] == []
+
+
+def test_a_message_that_no_group_has_is_found() -> None:
+    assert entry_of(Message("NewError", "the new thing failed", "", "lab/new.py")) is None
+    assert entry_of(Message("ConfigError", "the new thing is wrong", "", "new/new.py")) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ('raise LabError(f"{node} is off", "switch it on")', ("LabError", "... is off", "switch it on")),
+        ('raise LabError("off", act=f"ask {who}")', ("LabError", "off", "ask ...")),
+        ('def f():\n    text = "it is off"\n    raise LabError(text)', ("LabError", "it is off", "")),
+        ('raise LabError("off\\n  -> switch it on")', ("LabError", "off", "switch it on")),
+    ],
+)
+def test_message_and_cure_are_read_from_the_source(source: str, expected: tuple[str, str, str]) -> None:
+    assert list(of_module(ast.parse(source), {LabError.__name__})) == [expected]
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"```yaml\n(.*?)```", (DOCS / "how-to" / page).read_text(encoding="utf-8"), re.S)
+
+
+def check(schema: str, file: Path) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_action_follows_its_schema() -> None:
+    check("vendor.github-actions", ROOT / "action.yml")
+
+
+def test_the_component_follows_its_schema(tmp_path: Path) -> None:
+    """The schema knows jobs, not the spec before them."""
+    text = (ROOT / "templates" / "gate.yml").read_text(encoding="utf-8").partition("\n---\n")[2]
+    (tmp_path / "gate.yml").write_text(re.sub(r"\$\[\[ inputs\.(\w+) \]\]", r"\1", text))
+    check("vendor.gitlab-ci", tmp_path / "gate.yml")
+
+
+@pytest.mark.parametrize(
+    ("page", "schema"), [("ci-github.md", "vendor.github-workflows"), ("ci-gitlab.md", "vendor.gitlab-ci")]
+)
+def test_each_file_of_a_walk_follows_its_schema(page: str, schema: str, tmp_path: Path) -> None:
+    found = blocks(page)
+    assert len(found) == 3
+    for number, text in enumerate(found):
+        (tmp_path / f"{number}.yml").write_text(text)
+        check(schema, tmp_path / f"{number}.yml")
+
+
+def test_actionlint_finds_nothing(tmp_path: Path) -> None:
+    """Go installs it: github.com/rhysd/actionlint/cmd/actionlint. It also checks inputs of the action."""
+    actionlint = shutil.which("actionlint")
+    if actionlint is None:
+        pytest.skip("actionlint is not installed")
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    workflows = tmp_path / ".github" / "workflows"
+    workflows.mkdir(parents=True)
+    (tmp_path / ".github" / "actionlint.yaml").write_text("self-hosted-runner:\n  labels: [network-lab]\n")
+    shutil.copyfile(ROOT / "action.yml", tmp_path / "action.yml")
+    for number, text in enumerate(blocks("ci-github.md")):
+        # The action of this checkout, so that its inputs are known.
+        (workflows / f"{number}.yml").write_text(text.replace("OWNER/pytest-pinet@main", "./"))
+    done = subprocess.run([actionlint, "-no-color"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,12 +1,23 @@
-"""Undo steps run in reverse order, all of them, and report failures."""
+"""Undo steps, the trace of steps, and deadlines."""
+
+from __future__ import annotations
 
 import signal
+import subprocess
+import threading
 import time
+from collections.abc import Iterator
 from threading import Barrier
+from typing import Any
 
 import pytest
+from labgrid.step import step
 
+from pytest_pinet.execution import trace
+from pytest_pinet.execution.deadline import call_within
+from pytest_pinet.execution.trace import MOST_BENEATH, Recorder, Step, doing
 from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.labgrid import steps as labgrid_steps
 
 
 def test_steps_run_last_first() -> None:
@@ -127,3 +138,134 @@ def test_an_interrupt_while_nodes_are_restored_loses_no_step() -> None:
         undo.close()
     assert undo.close() == []
     assert order == ["MTU", "address", "wiring"]
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    one = Recorder()
+    one.start()
+    yield one
+    one.stop()
+
+
+def tree(found: list[Step]) -> list[Any]:
+    return [one.title if not one.steps else [one.title, *tree(one.steps)] for one in found]
+
+
+def test_without_a_recorder_no_step_is_kept() -> None:
+    with doing("lease"):
+        assert trace.current() is None
+
+
+def test_steps_form_a_tree_with_times(recorder: Recorder) -> None:
+    with doing("lease"), doing("place a"):
+        pass
+    with doing("measure"):
+        pass
+    assert tree(recorder.stop()) == [["lease", "place a"], "measure"]
+    assert all(one.ended >= one.started > 0 for one in recorder.steps)
+
+
+def test_a_failed_step_and_its_parents_have_the_error_in_one_line(recorder: Recorder) -> None:
+    with pytest.raises(ValueError, match="no carrier"), doing("cable"), doing("check"):
+        raise ValueError("no carrier\nmore")
+    assert [one.error for one in (recorder.steps[0], recorder.steps[0].steps[0])] == ["no carrier"] * 2
+
+
+def test_of_many_steps_beneath_one_only_the_first_are_kept(recorder: Recorder) -> None:
+    with doing("boot"):
+        for number in range(MOST_BENEATH + 7):
+            with doing(f"poll {number}"):
+                pass
+    (boot,) = recorder.stop()
+    assert (len(boot.steps), boot.left_out) == (MOST_BENEATH, 7)
+
+
+def test_steps_of_other_threads_are_not_mixed_in(recorder: Recorder) -> None:
+    def elsewhere() -> None:
+        with doing("elsewhere"):
+            pass
+
+    with doing("here"):
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join(5)
+    assert tree(recorder.stop()) == ["here"]
+
+
+def test_an_open_step_ends_with_the_test() -> None:
+    one = Recorder()
+    one.start()
+    one.begin("killed")
+    assert one.stop()[0].ended > 0
+    assert trace.current() is None
+
+
+# -- labgrid's ----------------------------------------------------------------------------------------------------
+
+
+class Driver:
+    """A driver with steps like labgrid's drivers."""
+
+    @step(args=["state"])  # type: ignore[untyped-decorator]
+    def transition(self, state: str) -> None:
+        self.write(b"hunter2\n")
+        self.run("passwd root hunter2")
+
+    @step(args=["data"])  # type: ignore[untyped-decorator]
+    def write(self, data: bytes) -> None:
+        pass
+
+    @step(args=["cmd"])  # type: ignore[untyped-decorator]
+    def run(self, cmd: str) -> None:
+        raise OSError("refused")
+
+
+def test_labgrids_steps_stand_beneath_ours_without_what_may_be_secret(recorder: Recorder) -> None:
+    stop = labgrid_steps.listen()
+    driver = Driver()
+    with doing("boot"), pytest.raises(OSError, match="refused"):
+        driver.transition("off")
+    stop()
+    (boot,) = recorder.stop()
+    assert tree([boot]) == [["boot", ["Driver transition off", "Driver run"]]]
+    assert "hunter2" not in str(boot)
+    assert boot.steps[0].steps[0].error == "refused"
+
+
+def test_no_listener_of_labgrid_is_left(recorder: Recorder) -> None:
+    labgrid_steps.listen()()
+    driver = Driver()
+    with pytest.raises(OSError, match="refused"):
+        driver.transition("off")
+    assert recorder.stop() == []
+
+
+def test_a_call_in_time_returns_its_result_or_error() -> None:
+    assert call_within(5, lambda: 42) == 42
+    with pytest.raises(ZeroDivisionError):
+        call_within(5, lambda: 1 // 0)
+
+
+def test_a_call_that_never_ends_raises_timeout() -> None:
+    release = threading.Event()
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.1 s"):
+        call_within(0.1, release.wait)
+    release.set()
+
+
+def test_only_the_command_that_never_ends_is_killed() -> None:
+    statuses: list[int] = []
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        with pytest.raises(TimeoutError):
+            call_within(0.3, lambda: statuses.append(subprocess.run(["sleep", "60"], check=False).returncode))
+        deadline = time.monotonic() + 50
+        while not statuses:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert statuses == [-9]
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()

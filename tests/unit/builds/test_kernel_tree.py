@@ -1,11 +1,16 @@
-"""File and line of functions, from the sources beside a module or in a kernel tree."""
+"""A source tree of the kernel: where functions are defined, and who maintains code."""
 
+from __future__ import annotations
+
+import shutil
 from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds.kernel_tree import find_functions, sources_of, sources_of_module
+from pytest_pinet.builds.kernel_tree import KernelTree, find_functions, owner_of, sources_of, sources_of_module
+from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, ModuleId
+from tests.support.maintainer_tree import commit_usb, maintainer_tree
 
 MAIN = """\
 static int gem_rx(struct macb_queue *queue, struct napi_struct *napi,
@@ -101,3 +106,53 @@ def test_a_build_without_sources_has_no_places(tmp_path: Path) -> None:
     build = Build("package", (a_file(BuildFileRole.MODULE, tmp_path / "macb.ko"),))
     assert sources_of(build) == []
     assert find_functions([], ["gem_rx"]) == {}
+
+
+@pytest.fixture
+def kernel_tree(tmp_path: Path) -> Path:
+    if shutil.which("perl") is None:
+        pytest.skip("perl is not installed")
+    return maintainer_tree(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("driver", "file"),
+    [
+        ("r8152", "drivers/net/usb/r8152.c"),
+        ("x_y", "drivers/net/usb/x-y.c"),
+        ("r8169", "drivers/net/ethernet/realtek/r8169_main.c"),
+        # The driver of genet.ko calls itself bcmgenet.
+        ("bcmgenet", "drivers/net/ethernet/broadcom/genet/bcmgenet.c"),
+        ("genet", "drivers/net/ethernet/broadcom/genet/bcmgenet.c"),
+    ],
+)
+def test_the_file_of_a_driver(kernel_tree: Path, driver: str, file: str) -> None:
+    owner = owner_of(driver, KernelTree(kernel_tree))
+    assert (owner.what, owner.file, owner.source) == (driver, file, "MAINTAINERS of Linux 6.12.117-rc1")
+    assert owner.to == ["Doug Berger <opendmb@gmail.com>"]
+    assert owner.lists == ["netdev@vger.kernel.org"]
+    assert owner.entries == [f"ENTRY OF {file}"]
+
+
+def test_the_files_of_a_commit(kernel_tree: Path) -> None:
+    kernel = KernelTree(kernel_tree)
+    commit = commit_usb(kernel_tree)
+    owner = kernel.owner_of_commit(commit)
+    assert owner.what == f"commit {commit[:12]}"
+    assert owner.file == "drivers/net/usb/Makefile and 2 more files"
+    assert owner.entries == ["ENTRY OF patch"]
+    with pytest.raises(ConfigError, match=r"git format-patch in .* failed: fatal"):
+        kernel.owner_of_commit("0" * 40)
+    with pytest.raises(ConfigError, match=r"expected the hash of a commit, got '--output=x'"):
+        kernel.owner_of_commit("--output=x")
+
+
+def test_mistakes(kernel_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pytest.raises(ConfigError, match=r"is no source tree of the kernel; expected a folder with MAINTAINERS and"):
+        KernelTree(tmp_path_factory.mktemp("empty"))
+    with pytest.raises(ConfigError, match=r"no Makefile below .*drivers/net builds the driver 'nonesuch'"):
+        owner_of("nonesuch", KernelTree(kernel_tree))
+    with pytest.raises(ConfigError, match=r"shipped table does not have the driver 'nonesuch'; give the source of the"):
+        owner_of("nonesuch", None)
+    with pytest.raises(ConfigError, match=r"expected the name of a driver such as 'bcmgenet', got 'a b'"):
+        owner_of("a b", None)

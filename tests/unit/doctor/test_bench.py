@@ -1,8 +1,11 @@
-"""The output of ``pinet doctor`` in 80 columns, and its JSON."""
+"""The findings of checks as text and JSON, and the order of the checks."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pytest_pinet.doctor.bench import Finding, Status, lines
+from pytest_pinet.doctor.examine import examine
 from pytest_pinet.errors import CapabilityError, ConfigError, PowerError, Where
 
 NODES = ("pi3b-1", "pi3b-2", "pi4b-1")
@@ -92,3 +95,11 @@ def test_errors_become_findings() -> None:
     mistake = Finding.of(ConfigError("unknown board", Where("lab.yaml", 7)))
     assert mistake.mistake
     assert mistake.message == "lab.yaml:7: unknown board"
+
+
+def test_without_a_lab_file_all_other_checks_are_one_line(tmp_path: Path) -> None:
+    (first, wrong), *others = examine(str(tmp_path / "none.yaml"), (), print)
+    assert first == "lab file"
+    assert "none.yaml: this file does not exist" in wrong[0].message
+    text = [line for check, findings in others for line in lines(check, findings)]
+    assert text == ["-    all other checks       not checked: the lab file is wrong"]
