@@ -116,7 +116,7 @@ def snmp_address(text: str) -> Address:
     return parse_address(text, "snmp", "an address such as 'snmp://10.0.0.2:161'", user=False)
 
 
-FORM = "separate, same, vlan:N (N from 1 to 4094), wifi or serial"
+FORM = "separate, same, vlan:N (N from 1 to 4094) or wifi"
 _VLAN = re.compile(r"vlan:([1-9][0-9]{0,3})")
 
 
@@ -127,7 +127,6 @@ class ManagementMode(StrEnum):
     SAME = "same"
     VLAN = "vlan"
     WIFI = "wifi"
-    SERIAL = "serial"
 
 
 _COSTS = {
@@ -140,10 +139,6 @@ _COSTS = {
         "and every kernel under test needs 802.1Q"
     ),
     ManagementMode.WIFI: "Wi-Fi driver and firmware run beside the traffic, and the connection may roam",
-    ManagementMode.SERIAL: (
-        "11 kB/s at 115200 baud, so every result takes seconds more, and only small builds that need no boot can be "
-        "deployed"
-    ),
 }
 
 

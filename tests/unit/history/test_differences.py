@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.evidence.settings import read_end
+from pytest_pinet.evidence.build import read_end
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.history.compare import RunSet, compared
 from pytest_pinet.history.differences import Settings, settings_differences
