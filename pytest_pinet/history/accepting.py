@@ -12,7 +12,7 @@ from itertools import groupby
 
 from pytest_pinet.config.baselines import AcceptedBaseline, SessionEntry
 from pytest_pinet.errors import Where
-from pytest_pinet.history.builds import identity, is_dirty
+from pytest_pinet.history.differences import identity, is_dirty
 from pytest_pinet.history.points import Point, Trend
 from pytest_pinet.judge.baseline import LEAST_RUNS
 from pytest_pinet.judge.days import days_for_tolerance

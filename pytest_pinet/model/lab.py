@@ -34,9 +34,9 @@ from pytest_pinet.model.fields import (
     in_file,
     one_of,
 )
+from pytest_pinet.model.forms import Management
 from pytest_pinet.model.hardware import KERNEL_BUSES, UNKNOWN_DRIVER, Board, Bus, Hardware, Nic
 from pytest_pinet.model.limits import Limit
-from pytest_pinet.model.management import Management
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
 
 FIGURES = ("emulated", "measured")
