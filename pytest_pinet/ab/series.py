@@ -13,7 +13,7 @@ from pytest_pinet.ab.even_starts import EvenStarts
 from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.evidence.build import read_build
-from pytest_pinet.history.settings import Settings
+from pytest_pinet.history.differences import Settings
 from pytest_pinet.judge.change import MeasuredBoot, connections_per_turn, judge_boots
 from pytest_pinet.judge.difference import Difference
 from pytest_pinet.judge.drops import DROPS_MAX

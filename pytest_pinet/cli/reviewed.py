@@ -215,7 +215,7 @@ def acknowledge(
     from pytest_pinet.history.losses import level_of
     from pytest_pinet.model.fields import parse_line
     from pytest_pinet.model.quantities import Bitrate
-    from pytest_pinet.report.losses import size_text
+    from pytest_pinet.report.sentences import size_text
     from pytest_pinet.report.text_wrap import count
 
     today = datetime.now(UTC).date()
@@ -292,7 +292,7 @@ def show(lab_file: str, history_url: str, names: tuple[str, ...], last: int, as_
     from pytest_pinet.history.losses import level_of
     from pytest_pinet.history.results_file import moment
     from pytest_pinet.history.text import gate_text
-    from pytest_pinet.report.losses import loss_lines, loss_record, losses_sentence, lost
+    from pytest_pinet.report.sentences import loss_lines, loss_record, losses_sentence, lost
     from pytest_pinet.report.text_wrap import count
 
     lab, today = load(lab_file, in_use=False), datetime.now(UTC).date()

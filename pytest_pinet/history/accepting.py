@@ -12,7 +12,7 @@ from itertools import groupby
 
 from pytest_pinet.config.baselines import AcceptedBaseline, SessionEntry
 from pytest_pinet.errors import Where
-from pytest_pinet.history.builds import identity, is_dirty
+from pytest_pinet.history.differences import identity, is_dirty
 from pytest_pinet.history.drift import course_of as course_of_series
 from pytest_pinet.history.points import Point, Trend
 from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, RunPlace
@@ -73,7 +73,7 @@ def candidate(
 ) -> Candidate:
     """Return the baseline from the newest runs of a build, for limits with this ``tolerance``.
 
-    At least ``least`` runs must have passed. All runs of the same builds count, also those that did not pass, and runs
+    At least ``least`` runs must have passed. All runs of the same builds count, also runs that did not pass, and runs
     on another level if the present one was seen before them. ``build``: use only runs whose build contains this text.
     If the newest build has enough runs, only its runs count. ``lower``: runs that only their present baseline failed
     count as passed.

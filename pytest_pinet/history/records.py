@@ -11,8 +11,7 @@ from typing import Any
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import quoted
-from pytest_pinet.history.gates import gate_of, metric_id
-from pytest_pinet.history.points import Point, StoredRun
+from pytest_pinet.history.points import Point, StoredRun, gate_of, metric_id
 from pytest_pinet.history.results_file import broken, moment
 from pytest_pinet.model.record.measurement import ConnectionRecord, DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord

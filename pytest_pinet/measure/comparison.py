@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from statistics import fmean
 
 from pytest_pinet.evidence.build import read_build
-from pytest_pinet.history.settings import Settings, settings_differences
+from pytest_pinet.history.differences import Settings, settings_differences
 from pytest_pinet.judge.baseline import Reference
 from pytest_pinet.judge.difference import AgainstA, Difference, judge_against_a
 from pytest_pinet.judge.flow_bounds import Bounds

@@ -25,10 +25,20 @@ from pydantic.json_schema import SkipJsonSchema
 
 from pytest_pinet.execution.entry_points import LAUNCHERS, SWITCH_BACKENDS, TRAFFIC_TOOLS, Extension
 from pytest_pinet.execution.names import shown, unknown
-from pytest_pinet.model.forms import BUS_INFO, DEVICE, DRIVER, NAME, PLACE, PORT, PORT_ADDRESS, Form, Template
+from pytest_pinet.model.forms import (
+    BUS_INFO,
+    DEVICE,
+    DRIVER,
+    NAME,
+    PLACE,
+    PORT,
+    PORT_ADDRESS,
+    Form,
+    Management,
+    Template,
+)
+from pytest_pinet.model.forms import FORM as MANAGEMENT_FORM
 from pytest_pinet.model.limits import parse_marginal
-from pytest_pinet.model.management import FORM as MANAGEMENT_FORM
-from pytest_pinet.model.management import Management
 from pytest_pinet.model.quantities import DURATION_FORM, RATE_FORM, Bitrate, Share, parse_duration, parse_text
 
 NUMBER = r"[0-9]+(\.[0-9]+)?([eE][0-9]+)?"

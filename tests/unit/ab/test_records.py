@@ -110,7 +110,7 @@ def test_the_summary_of_a_run_is_the_answer(bench: Bench) -> None:
 def test_results_keep_their_schema(bench: Bench) -> None:
     import jsonschema
 
-    from pytest_pinet.report.schema import results_schema
+    from tools.results_schema import results_schema
 
     bench.plan('PLAN = Plan(ratio={"onboard": 0.95})')
     bench.run()
