@@ -23,11 +23,6 @@ from tests.support.hostile import HOSTILE
 HEAD = "kernel: Image\nmodules: modules.tar\n"
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-
-
 def refused(folder: Path, text: str) -> str:
     made.write(folder, {"Image": made.image(), "modules.tar": made.tar(made.tree())})
     (folder / "build.yaml").write_text(text)
