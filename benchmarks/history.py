@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pytest_pinet.history.history import open_history
-from pytest_pinet.history.points import USUAL_LENGTH, Point, SampleSpread, StoredRun
+from pytest_pinet.history.points import USUAL_LENGTH, Point, StoredRun
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.record.measurement import ConnectionRecord
@@ -73,7 +73,6 @@ def _point(run: str, moment: datetime, figure: int, build: dict[str, str | None]
         ("raw/board_nic_pair-0123456789ab/client.json", "raw/board_nic_pair-0123456789ab/server.json"),
         "/runs",
         connections=tuple(ConnectionRecord("connection", goodput * share, 3.0) for share in (0.999, 1.0, 1.001)),
-        spread=SampleSpread(90, goodput * 0.98, goodput, goodput * 1.01, goodput * 0.003),
     )
 
 

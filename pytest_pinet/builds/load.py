@@ -25,7 +25,7 @@ from pytest_pinet.execution.names import is_url, shown, unknown
 from pytest_pinet.model.build import Build, BuildFileRole, BuildSettings, BuildSource
 from pytest_pinet.model.fields import Setting, Text
 from pytest_pinet.model.forms import BUILD_NAME, Template
-from pytest_pinet.tuning.offloads import kernel_feature
+from pytest_pinet.tuning.nic_settings import kernel_feature
 from pytest_pinet.tuning.values import cpus, switch
 
 FILE = "build.yaml"

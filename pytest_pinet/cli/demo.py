@@ -92,8 +92,14 @@ def demo(yes: bool, remove: bool, scale: str) -> None:
     Exit code: 0 if the gate decided right each time, else 1; 2 if the lab failed; 4 for wrong arguments.
     """
     from pytest_pinet.config.lab_path import OWN_FOLDER
-    from pytest_pinet.virtual.requirements import check_user_namespaces, may_be_root, replace_process
-    from pytest_pinet.virtual.system_packages import install_packages, missing_packages, plan_installation
+    from pytest_pinet.virtual.requirements import (
+        check_user_namespaces,
+        install_packages,
+        may_be_root,
+        missing_packages,
+        plan_installation,
+        replace_process,
+    )
 
     if remove:
         _remove(yes)
@@ -266,7 +272,7 @@ def _remove(yes: bool) -> None:
     """Undo all demos of this user. What could not be undone stays known."""
     from pytest_pinet.report.text_wrap import count
     from pytest_pinet.virtual.launcher import stop
-    from pytest_pinet.virtual.system_packages import remove_packages
+    from pytest_pinet.virtual.requirements import remove_packages
 
     traces = Traces.read()
     if traces == Traces():

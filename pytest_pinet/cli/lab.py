@@ -33,7 +33,7 @@ def up(lab_file: str) -> None:
     """Start the lab, unless it runs, and print its environment variables."""
     from pytest_pinet.config.labfile import load
     from pytest_pinet.virtual.launcher import launcher
-    from pytest_pinet.virtual.status import status as read_status
+    from pytest_pinet.virtual.runtime import status as read_status
 
     virtual = load(lab_file)
     if virtual.launcher != "virtual":
@@ -65,7 +65,7 @@ def status(lab_file: str, as_json: bool) -> None:
     Exit code: 0 if the lab is up, or all of it can be reached; 1 otherwise.
     """
     from pytest_pinet.config.labfile import load
-    from pytest_pinet.virtual.status import status as read_status
+    from pytest_pinet.virtual.runtime import status as read_status
 
     lab = load(lab_file)
     if lab.launcher is None:
@@ -198,7 +198,7 @@ def execute(lab_file: str, node: str, command: tuple[str, ...]) -> None:
 
     Exit code: that of COMMAND; 255 if ssh fails.
     """
-    from pytest_pinet.virtual.status import BOOT_S, ssh_command
+    from pytest_pinet.virtual.runtime import BOOT_S, ssh_command
 
     argv = ssh_command(lab_file, node, command[1:] if command[0] == "--" else command, BOOT_S)
     os.execvp(argv[0], argv)
@@ -212,8 +212,7 @@ def schema() -> None:
 
 def _ask(lab_file: str, op: str, **arguments: Any) -> list[str]:
     from pytest_pinet.virtual.launcher import running_state
-    from pytest_pinet.virtual.runtime import Runtime
-    from pytest_pinet.virtual.status import is_down
+    from pytest_pinet.virtual.runtime import Runtime, is_down
 
     runtime = Runtime.of(lab_file)
     if running_state(runtime) is None:
@@ -271,8 +270,7 @@ def emulated() -> None:
 @emulated.command()
 def card() -> None:
     """Create the SD card image, unless it exists, and print its path. Every emulated board gets a copy of it."""
-    from pytest_pinet.emulated.image import card_image
-    from pytest_pinet.emulated.prepare import check_commands
+    from pytest_pinet.emulated.image import card_image, check_commands
 
     check_commands()
     echo(card_image(_report))

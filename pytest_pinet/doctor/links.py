@@ -104,7 +104,7 @@ def judge_management(node: Node, found: FoundManagement, rewires: bool) -> list[
         message = f"ssh {found.words(node)}, which is under test, and the lab file does not say so"
         return [Finding(Status.WRONG, node.name, message, f"write `management: {way}` at {node.where}: {way.cost}")]
     if shared := _shared_bus(node, found):
-        return [Finding(Status.WRONG, node.name, shared, "reach the node by `management: same`, wifi or serial")]
+        return [Finding(Status.WRONG, node.name, shared, "reach the node by `management: same` or wifi")]
     return [Finding(Status.OK, node.name, _words(way))]
 
 

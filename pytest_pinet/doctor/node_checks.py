@@ -19,12 +19,10 @@ from pytest_pinet.lab.contention import PLACE_PREFIX
 from pytest_pinet.lab.node.node_login import answer_timeout_s, ssh_timeout_s
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.lab import Node
-from pytest_pinet.model.management import ManagementMode
-from pytest_pinet.traffic.iperf3_version import FEATURES, Version, read_tool
+from pytest_pinet.traffic.iperf3_version import OLDEST, Version, read_tool, too_old
 
 # A power switch that fails faster than this has answered.
 SILENCE_S = 2.0
-_OLDEST = FEATURES[0]
 _EEPROM = "if command -v rpi-eeprom-config >/dev/null; then rpi-eeprom-config; fi"
 _BUTTON = "WAIT_FOR_POWER_BUTTON=1"
 NO_POWER = (
@@ -172,8 +170,7 @@ def check_ssh(bench: Bench) -> Sequence[Finding]:
 
     def log_in(node: Node) -> None:
         session = bench.session(node)
-        if node.management is None or node.management.mode is not ManagementMode.SERIAL:
-            session.strategy.connect(_patience_s(bench, node, ssh_timeout_s(node)))
+        session.strategy.connect(_patience_s(bench, node, ssh_timeout_s(node)))
         session.log_in()
         bench.boards[node.name] = read_board(session.shell)
 
@@ -254,9 +251,8 @@ def judge_iperf3(versions: Mapping[str, Version]) -> list[Finding]:
     found = []
     for node, version in versions.items():
         message, act = str(version), ""
-        if version < _OLDEST.since:
-            message = f"iperf3 {version} is older than {_OLDEST.since}: {_OLDEST.why}"
-            act = f"on that node: install iperf3 {_OLDEST.since} or newer"
+        if (old := too_old(version)) is not None:
+            message, act = old, f"on that node: install iperf3 {OLDEST} or newer"
         elif version.threaded != usual:
             # Since 3.16 each stream has a thread, so results of nodes with a busy processor cannot be compared.
             others = " and ".join(map(str, sorted({v for v in versions.values() if v.threaded == usual})))

@@ -12,16 +12,13 @@ from pathlib import Path
 
 from pytest_pinet.builds.config_txt import model_of
 from pytest_pinet.emulated.card import copy_card, read_boot, take_flag, write_boot
-from pytest_pinet.emulated.machine import MACHINES, MANAGEMENT_MAC, Files, command
-from pytest_pinet.emulated.process import QemuProcess
+from pytest_pinet.emulated.machine import MACHINES, MANAGEMENT_MAC, Files, QemuProcess, command
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.model.lab import VIRTUAL
-from pytest_pinet.virtual.boot_settings import BootSettings
-from pytest_pinet.virtual.console import Console
-from pytest_pinet.virtual.namespaces import ip
-from pytest_pinet.virtual.netlink import LinkInfo, LinkWatch
+from pytest_pinet.virtual.loopback import Console
+from pytest_pinet.virtual.namespaces import LinkInfo, LinkWatch, ip
 from pytest_pinet.virtual.node import Folders, VirtualNode
-from pytest_pinet.virtual.pi_firmware import BootChoice, choose
+from pytest_pinet.virtual.pi_firmware import BootChoice, BootSettings, choose
 from pytest_pinet.virtual.spec import NodeSpec
 
 # Frames of any size must pass the host, because the guest sets its own MTU.

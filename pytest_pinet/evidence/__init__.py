@@ -1,1 +1,1 @@
-"""Evidence that explains a measured value: counters and states of kernel, NIC and switch. A module for each source."""
+"""Evidence that explains a measured value: counters and states of kernel, NIC and switch."""

@@ -19,12 +19,10 @@ from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.evidence.kernel_messages import KernelMessages, last_stamp
+from pytest_pinet.evidence.node_state import COMMAND as HEAT
+from pytest_pinet.evidence.node_state import KernelMessages, Processors, Thermals, last_stamp, parse_temperature, uptime
 from pytest_pinet.evidence.other_work import OtherPrograms, ThisMachine
-from pytest_pinet.evidence.processors import Processors, uptime
 from pytest_pinet.evidence.sources import EvidenceSource, Texts, installed_sources
-from pytest_pinet.evidence.temperature import COMMAND as HEAT
-from pytest_pinet.evidence.temperature import Thermals, parse_temperature
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.execution.undo import at_once
 from pytest_pinet.model.evidence import EndEvidence

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.errors import InvalidMeasurement
-from pytest_pinet.evidence.device_traffic import Moved
+from pytest_pinet.evidence.interface import Moved
 from pytest_pinet.model.evidence import PortCounters, Trouble
 
 AGREEMENT = 0.02

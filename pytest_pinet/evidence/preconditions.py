@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pytest_pinet.evidence.counting import is_count
-from pytest_pinet.evidence.temperature import parse_throttled
+from pytest_pinet.evidence.node_state import parse_throttled
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.execution.undo import at_once
 from pytest_pinet.model.evidence import Conditions, PcieLink

@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_pinet.builds.archives import Unreadable, unpacked
 from pytest_pinet.builds.kernel_files import loaded_part, page_kib, read_module
 from pytest_pinet.builds.tree import built_in_modules
-from pytest_pinet.emulated.kernel_package import arm64_image
+from pytest_pinet.emulated.packages import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import CapabilityError, ConfigError, LabError, UnfitBuildError
 from pytest_pinet.exact.board import BCM2711_BRIDGE, CMDLINE, MACS, ExactBoard
@@ -22,7 +22,7 @@ from pytest_pinet.exact.kernel_config import RPS, SLOT, require_config
 from pytest_pinet.exact.traffic import AMOUNTS, PKTGEN, SENDER, Amount
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, ModuleId
 from pytest_pinet.model.exact import USUAL_PAGES_KIB, VLAN
-from pytest_pinet.tuning.offloads import kernel_feature
+from pytest_pinet.tuning.nic_settings import kernel_feature
 from pytest_pinet.tuning.values import mask_of, write_mask
 
 # A boot takes 5 to 40 virtual seconds after the start of the traffic program.

@@ -176,7 +176,7 @@ class _Shared:
 class PackedPoints(Points):
     """The newest points of one metric. A point is made when it is used, a column without points.
 
-    All but the newest point lack what is only known of a single measurement: connections, spread, artefacts, boot,
+    All but the newest point lack what is only known of a single measurement: connections, artefacts, boot,
     bottleneck, values of exact boards, and the reason of a good verdict.
     """
 

@@ -29,17 +29,6 @@ LONG_LENGTH = 1000
 
 
 @dataclass(frozen=True)
-class SampleSpread:
-    """The intervals at the receiver behind a value, in bit/s. ``sd_bps`` is None for fewer than two."""
-
-    intervals: int
-    least_bps: float
-    median_bps: float
-    most_bps: float
-    sd_bps: float | None
-
-
-@dataclass(frozen=True)
 class Point:
     """One metric's value in one run.
 
@@ -82,7 +71,6 @@ class Point:
     folder: str = ""
     connections: tuple[ConnectionRecord, ...] = ()
     state: str = ""
-    spread: SampleSpread | None = None
     number: int = 1
     complete: bool = True
     pinet: str = ""

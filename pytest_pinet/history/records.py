@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,9 +11,8 @@ from typing import Any
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import quoted
 from pytest_pinet.history.gates import gate_of, metric_id
-from pytest_pinet.history.points import Point, SampleSpread, StoredRun
+from pytest_pinet.history.points import Point, StoredRun
 from pytest_pinet.history.results_file import broken, moment
-from pytest_pinet.model.measurement import Sample
 from pytest_pinet.model.record.measurement import ConnectionRecord, DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import GOOD
@@ -94,8 +91,6 @@ def check_point(point: Point) -> None:
         raise ValueError(f"a point with the number {point.number}")
     rates = [point.goodput_bps, point.limit_bps, point.oracle_bps, *(point.interval_bps or ())]
     rates += [one.goodput_bps for one in point.connections]
-    if point.spread is not None:
-        rates += [point.spread.least_bps, point.spread.median_bps, point.spread.most_bps, point.spread.sd_bps]
     _check_rates(*rates)
     if (point.goodput_bps or 0) < 0:
         raise ValueError(f"a goodput of {point.goodput_bps:g} bit/s")
@@ -201,7 +196,6 @@ def _of_direction(direction: DirectionRecord) -> dict[str, Any]:
         "reason": clean(reason_of(direction)),
         "connections": tuple(_connection(one) for one in direction.connections),
         "state": direction.state,
-        "spread": spread_of(direction.samples),
     }
 
 
@@ -210,14 +204,3 @@ def _connection(one: ConnectionRecord) -> ConnectionRecord:
     return ConnectionRecord(
         one.fresh, one.goodput_bps, one.seconds, slow_start_s=one.slow_start_s, excluded=one.excluded
     )
-
-
-def spread_of(samples: Iterable[Sample]) -> SampleSpread | None:
-    """Return the counted intervals in five numbers; None if there are no intervals."""
-    rates = [one.bytes * 8 / one.seconds for one in samples if not one.warmup and one.seconds > 0]
-    if not rates:
-        return None
-    # statistics.stdev computes with fractions. It took most of the time of reading a run folder.
-    mean = statistics.fmean(rates)
-    sd = math.dist(rates, [mean] * len(rates)) / math.sqrt(len(rates) - 1) if len(rates) > 1 else None
-    return SampleSpread(len(rates), min(rates), statistics.median(rates), max(rates), sd)

@@ -219,7 +219,7 @@ def _what(node: DeskNode) -> str:
 
 def _install_command(machine: Machine) -> str:
     if machine.installer is None:
-        return "install iperf3 3.7 or newer"
+        return "install iperf3 3.12 or newer"
     command = f"sudo {machine.installer}" if machine.user != "root" else machine.installer
     # sudo passes no variables of the shell on.
     command = command.replace("sudo DEBIAN_FRONTEND=noninteractive ", "sudo ")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 
 from pytest_pinet.evidence.collecting import once_after
-from pytest_pinet.evidence.device_traffic import CountedDevice, Crossing, Moved
+from pytest_pinet.evidence.interface import CountedDevice, Crossing, Moved
 from pytest_pinet.evidence.management_octets import COMMAND, ManagementReading, parse_octets, read_octets
 from pytest_pinet.evidence.octet_check import CableEnd, check_octets, factor, settled
 from pytest_pinet.execution.deadline import Deadline

@@ -22,7 +22,7 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.judge.ktap import read_ktap
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.lab.relay.server import PROGRAM, SOCKET, PeerRelay, feed
+from pytest_pinet.lab.relay import PROGRAM, SOCKET, PeerRelay, feed
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.measure.link_result import link_result, settings_of
 from pytest_pinet.model.judgement import MeasurementJudgement

@@ -9,8 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from pytest_pinet.errors import SshError, first_line
-from pytest_pinet.evidence.build import read_build, read_serial
-from pytest_pinet.evidence.settings import read_end
+from pytest_pinet.evidence.build import read_build, read_end, read_serial
 from pytest_pinet.execution.undo import at_once
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
@@ -22,7 +21,7 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.report.result_record import parameters_hash, result_record
-from pytest_pinet.traffic.clock import read_clock
+from pytest_pinet.traffic.concurrent import read_clock
 
 T = TypeVar("T")
 

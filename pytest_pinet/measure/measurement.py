@@ -39,8 +39,8 @@ from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Tr
 from pytest_pinet.model.verdict import GOOD, Verdict
 from pytest_pinet.report.result_record import evidence_records, http_record, most_apart, window_record
 from pytest_pinet.report.sentences import traffic_notes, tuning_notes, versions_text
-from pytest_pinet.traffic.scaled import wrap_scaled
 from pytest_pinet.traffic.tool import TrafficJob, TrafficTool
+from pytest_pinet.traffic.wrapping_tools import wrap_scaled
 
 # Time of one measurement for set-up, link-ups and waiting for quiet ends, beside its traffic.
 BESIDE_TRAFFIC_S = 180.0

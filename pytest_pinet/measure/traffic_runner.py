@@ -28,9 +28,8 @@ from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.measurement import Event, EventKind, Measurement
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.concurrent import LEAD_S, measure_together
-from pytest_pinet.traffic.scaled import wrap_scaled
 from pytest_pinet.traffic.tool import TrafficJob, TrafficTool
-from pytest_pinet.traffic.virtual_time import in_virtual_time
+from pytest_pinet.traffic.wrapping_tools import in_virtual_time, wrap_scaled
 
 # Arguments, all of the current try: its number; the seconds of traffic so far; the goodput of each direction so far
 # (bit/s); the TCP segments that all ends retransmitted (None: not known, or not TCP); and the present rate of all

@@ -270,7 +270,7 @@ Tolerance = Annotated[
 ManagementOf = Annotated[
     Management,
     PlainValidator(_management),
-    WithJsonSchema({"type": "string", "pattern": "^(separate|same|wifi|serial|vlan:[1-9][0-9]{0,3})$"}),
+    WithJsonSchema({"type": "string", "pattern": "^(separate|same|wifi|vlan:[1-9][0-9]{0,3})$"}),
 ]
 Marginal = Annotated[Share, PlainValidator(parse_marginal), WithJsonSchema(PERCENT)]
 Clock = Annotated[int, *_whole(1, 100_000)]

@@ -265,8 +265,8 @@ class Node:
         *in_file(
             ManagementOf | None,
             "how commands reach the node: separate (an interface of its own), same (the onboard interface, or else the "
-            "first one, which is also under test), vlan:N (a tagged VLAN on that interface), wifi or serial; by "
-            "default the interface that the ssh connection uses decides",
+            "first one, which is also under test), vlan:N (a tagged VLAN on that interface) or wifi; by default the "
+            "interface that the ssh connection uses decides",
         ),
     ] = None
     manager: Annotated[

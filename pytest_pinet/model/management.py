@@ -1,4 +1,4 @@
-"""How commands reach a node: by a network interface of its own, by the interface under test, or by the console."""
+"""How commands reach a node: by a network interface of its own or by the interface under test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-FORM = "separate, same, vlan:N (N from 1 to 4094), wifi or serial"
+FORM = "separate, same, vlan:N (N from 1 to 4094) or wifi"
 _VLAN = re.compile(r"vlan:([1-9][0-9]{0,3})")
 
 
@@ -17,7 +17,6 @@ class ManagementMode(StrEnum):
     SAME = "same"
     VLAN = "vlan"
     WIFI = "wifi"
-    SERIAL = "serial"
 
 
 _COSTS = {
@@ -30,10 +29,6 @@ _COSTS = {
         "and every kernel under test needs 802.1Q"
     ),
     ManagementMode.WIFI: "Wi-Fi driver and firmware run beside the traffic, and the connection may roam",
-    ManagementMode.SERIAL: (
-        "11 kB/s at 115200 baud, so every result takes seconds more, and only small builds that need no boot can be "
-        "deployed"
-    ),
 }
 
 

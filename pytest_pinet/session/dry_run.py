@@ -18,7 +18,7 @@ from pytest_pinet.model.lab import Lab, Node
 from pytest_pinet.model.traffic import Direction, HttpTraffic, Kselftest, LadderTraffic, Ping, Traffic
 from pytest_pinet.report.text_wrap import wrap
 from pytest_pinet.session.hook_calls import GateCall, GateJob
-from pytest_pinet.traffic import http, iperf3_values, wrk
+from pytest_pinet.traffic import http, iperf3_command
 from pytest_pinet.traffic import ping as ping_tool
 from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, client_argv, client_is_dut, server_argv
 from pytest_pinet.tuning.registry import who_gets
@@ -47,9 +47,9 @@ def _commands(traffic: Traffic, own: str, other: str) -> list[tuple[str, list[st
     if isinstance(traffic, HttpTraffic):
         server, client, address = ("dut", "peer", own) if traffic.direction is Direction.TX else ("peer", "dut", other)
         url = f"http://{address}:{EXAMPLE_PORT}/data"
-        return [(server, ["nginx", "-c", "nginx.conf"]), (client, wrk.argv(http.validate(traffic), url, cores=1))]
+        return [(server, ["nginx", "-c", "nginx.conf"]), (client, http.wrk_argv(http.validate(traffic), url, cores=1))]
 
-    iperf3_values.validate(traffic)
+    iperf3_command.validate(traffic)
     if traffic.apart:
         return [one for way in traffic.direction.parts for one in _commands(traffic.one_way(way), own, other)]
     is_dut = client_is_dut(traffic.direction)

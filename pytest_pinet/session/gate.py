@@ -43,7 +43,7 @@ from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.session import PinetSession
 from pytest_pinet.session.settings import settings
-from pytest_pinet.traffic import http, iperf3_values
+from pytest_pinet.traffic import http, iperf3_command
 from pytest_pinet.traffic import ping as ping_tool
 
 
@@ -86,12 +86,12 @@ def _of(part: T | None) -> T:
 
 def check(traffic: Traffic) -> None:
     """Raise ConfigError for traffic that no tool can send, before a node is touched."""
-    (http.validate if isinstance(traffic, HttpTraffic) else iperf3_values.validate)(traffic)
+    (http.validate if isinstance(traffic, HttpTraffic) else iperf3_command.validate)(traffic)
     if isinstance(traffic, LadderTraffic):
         if traffic.direction is Direction.BIDIR:
             raise ConfigError("direction='bidir': a rate ladder measures one direction; expected 'tx' or 'rx'")
         for rate in traffic.rates:
-            iperf3_values.validate(traffic.step(rate))
+            iperf3_command.validate(traffic.step(rate))
 
 
 def _warmup_cap_s(link: Link) -> float:

@@ -1,1 +1,1 @@
-"""Tools that put traffic on the wire, one file per concept. They use shells and values, not pytest or Allure."""
+"""Tools that put traffic on the wire. They use shells and values, not pytest or Allure."""

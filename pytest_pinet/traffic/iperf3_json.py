@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-# iperf3 repeats these keys for each stream: clients up to 3.13 (but not target_bitrate), and servers (seen: 3.9, 3.12,
+# iperf3 repeats these keys for each stream: clients up to 3.13 (but not target_bitrate), and servers (seen: 3.12,
 # 3.18).
 _MAY_REPEAT = frozenset({"sock_bufsize", "sndbuf_actual", "rcvbuf_actual", "target_bitrate"})
 # More than any link carries; a higher value comes from a broken counter.
@@ -18,14 +18,6 @@ Json = Mapping[str, object]
 
 class BadJson(ValueError):
     """The text is not the output of a good iperf3 run."""
-
-
-class RepeatedKey(BadJson):
-    """A key occurs twice in one object, so that one of two values is lost."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(f"the key {key!r} occurs twice")
-        self.key = key
 
 
 def load(text: str) -> Json:
@@ -114,7 +106,7 @@ def _object(pairs: list[tuple[str, object]]) -> Json:
     found: dict[str, object] = {}
     for key, value in pairs:
         if key in found and key not in _MAY_REPEAT:
-            raise RepeatedKey(key)
+            raise BadJson(f"the key {key!r} occurs twice")
         found[key] = value
     return found
 

@@ -7,10 +7,12 @@ in every requested direction, at least 95 % of the time covered, and the request
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
+from statistics import median
 
-from pytest_pinet.errors import TrafficError, UnsupportedError
+from pytest_pinet.errors import TrafficError
 from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.warmup import CAP_S, coarser, settle
 from pytest_pinet.model.measurement import Flow, Sample
@@ -20,7 +22,7 @@ from pytest_pinet.traffic import iperf3_json
 from pytest_pinet.traffic.iperf3_command import INTERVAL_S
 from pytest_pinet.traffic.iperf3_json import BadJson
 from pytest_pinet.traffic.iperf3_report import Iperf3Report, Received, trusted
-from pytest_pinet.traffic.iperf3_sums import check_sums
+from pytest_pinet.traffic.iperf3_trouble import ProcessRole
 
 COVERED = 0.95
 # A receiver's intervals and its final sum count the same bytes; a few more may arrive after the last interval.
@@ -34,42 +36,36 @@ GRAINS = 50
 def flows(
     traffic: Traffic,
     client: Iperf3Report,
-    server: Iperf3Report | None,
+    server: Iperf3Report,
     cap_s: float = CAP_S,
     one_clock: bool = True,
     interval_s: float | None = None,
 ) -> dict[Direction, Flow]:
     """Return the flow of every one-way direction of ``traffic``, with the sender's values if they are known.
 
-    ``cap_s`` is the longest warm-up that may be detected. If no output has a receiver's intervals, its final sum
-    becomes one sample, provided there is no warm-up to drop. For a one-way run, ``server`` may be None.
-    ``one_clock`` and ``interval_s``: see `check_sums`. Raises TrafficError or UnsupportedError.
+    ``cap_s`` is the longest warm-up that may be detected. ``one_clock`` and ``interval_s``: see `check_sums`. Raises
+    TrafficError.
     """
     way = traffic.direction
     with trusted(client.output):
         _check_request(client, traffic)
         if way is Direction.BIDIR:
-            received = _flow(client, traffic, Direction.RX, cap_s)
-            if server is None:
-                sent = _from_final_sum(client, traffic, Direction.TX)
-            else:
-                sent = _sent_by_client(traffic, Direction.TX, client, server, cap_s)
-            found = {Direction.TX: sent, Direction.RX: received}
+            sent = _sent_by_client(traffic, Direction.TX, client, server, cap_s)
+            found = {Direction.TX: sent, Direction.RX: _flow(client, traffic, Direction.RX, cap_s)}
             senders = {Direction.TX: client, Direction.RX: server}
-        elif server is not None and client.sent:
+        elif client.sent:
             # The client's clock timed the traffic, so any length on the server's is accepted.
             untimed = replace(traffic, duration_s=0.0, warmup_s=0.0)
             found = {way: _sent_by_client(untimed, way, client, server, cap_s)}
             senders = {way: client}
         else:
             found = {way: _flow(client, traffic, way, cap_s)}
-            senders = {way: server or client}
+            senders = {way: server}
     check_sums(traffic, client, server, one_clock, interval_s)
     for way, sender in senders.items():
-        if sender is not None:
-            samples, rtt_s = _reported_by_sender(sender)
-            if samples:
-                found[way] = replace(found[way], sender_samples=samples, rtt_s=rtt_s)
+        samples, rtt_s = _reported_by_sender(sender)
+        if samples:
+            found[way] = replace(found[way], sender_samples=samples, rtt_s=rtt_s)
     return found
 
 
@@ -132,7 +128,7 @@ def _flow(report: Iperf3Report, traffic: Traffic, direction: Direction, cap_s: f
         final = iperf3_json.count(iperf3_json.member(report.end, f"sum_received{suffix}"), "bytes")
     received = _with_missed_blocks(report, final)
     if not received:
-        return _from_final_sum(report, traffic, direction)
+        raise BadJson("it has no intervals of a receiver")
     grain = report.grain
     samples = _warmed_up([r.sample for r in received], traffic.warmup_s, cap_s, grain)
     counted = [r for r, sample in zip(received, samples, strict=True) if not sample.warmup]
@@ -183,34 +179,6 @@ def _with_missed_blocks(report: Iperf3Report, final: int | None) -> list[Receive
     ]
 
 
-def _from_final_sum(report: Iperf3Report, traffic: Traffic, direction: Direction) -> Flow:
-    """Return the flow of a sending client from the final sum that the receiver reported to it."""
-    suffix = _suffix(traffic, direction)
-    if f"sum_received{suffix}" not in report.end:
-        raise UnsupportedError(
-            f"iperf3 {report.version} of {report.output.end} does not report how much of the "
-            f"{'UDP' if traffic.udp else 'TCP'} traffic arrived: this needs 3.11 or newer, or the client on the "
-            "receiving end"
-        )
-    if traffic.warmup_s != 0:
-        raise BadJson("it has no intervals of a receiver, so the warm-up cannot be dropped")
-    final = iperf3_json.member(report.end, f"sum_received{suffix}")
-    samples = (Sample(0.0, iperf3_json.number(final, "seconds"), iperf3_json.count(final, "bytes")),)
-    _check_samples(samples, report, traffic, direction)
-    streams = [iperf3_json.member(s, "receiver") for s in iperf3_json.members(report.end, "streams") if "receiver" in s]
-    mine = [s for s in streams if not report.bidirectional or s.get("sender") is (suffix == "")]
-    return Flow(
-        direction,
-        samples,
-        retransmits=_sender_count(report, traffic, direction, "retransmits"),
-        lost_packets=max(0, iperf3_json.lost(final)) if traffic.udp else None,
-        packets=iperf3_json.count(final, "packets") if traffic.udp else None,
-        jitter_ms=iperf3_json.number(final, "jitter_ms") if traffic.udp else None,
-        streams=tuple(Bitrate(iperf3_json.number(s, "bits_per_second")) for s in mine),
-        sent_bytes=_sender_count(report, traffic, direction, "bytes"),
-    )
-
-
 def _check_samples(
     samples: tuple[Sample, ...], report: Iperf3Report, traffic: Traffic, direction: Direction, cap_s: float = CAP_S
 ) -> None:
@@ -232,3 +200,164 @@ def _sender_count(report: Iperf3Report, traffic: Traffic, direction: Direction, 
     """Return a count of the sender; None if the report lacks it (retransmits: UDP, or a kernel that has none)."""
     total = report.end.get(f"sum_sent{_suffix(traffic, direction)}")
     return iperf3_json.count(total, name) if isinstance(total, dict) and name in total else None
+
+
+# Checks that the sums of both iperf3 reports agree with their intervals, with the clock, and with each other.
+
+
+TOLERANCE = 0.03
+# After the end of the time, a receiver still gets what queues and buffers hold, at the rate of the link. It reports
+# this as one more interval, of up to 0.1 s in the recordings, and of a second behind a deep queue. If it is longer than
+# this, its bytes must fit. A process that waits for a processor ends its last interval late.
+DRAIN_S = LATE_S = 0.3
+# So many intervals show the clock of an end.
+CLOCK_INTERVALS = 3
+# What a TCP stream can hold on its way: the largest tcp_wmem of Linux, and the half of tcp_rmem that holds data.
+STREAM_BUFFERS = (4 + 3) * 2**20
+# A read or a write counts as a whole.
+_BLOCK = 128 * 1024
+
+
+def check_sums(
+    traffic: Traffic, client: Iperf3Report, server: Iperf3Report, one_clock: bool, interval_s: float | None
+) -> None:
+    """Raise TrafficError if a sum cannot be right.
+
+    ``one_clock``: the clocks of both ends run alike. The clock of an emulated board can count instructions.
+    ``interval_s`` is the requested interval of reports, if it is known.
+    """
+    with trusted(client.output):
+        if traffic.direction is Direction.BIDIR:
+            ways: Sequence[tuple[str, bool]] = (("", True), ("_bidir_reverse", False))
+        else:
+            ways = (("", not iperf3_json.number(client.test, "reverse")),)
+    for suffix, client_sends in ways:
+        sender, receiver = (client, server) if client_sends else (server, client)
+        if one_clock:
+            with trusted(server.output):
+                _check_clocks(client, server, client_sends, interval_s)
+        for report, role in ((sender, "sent"), (receiver, "received")):
+            with trusted(report.output):
+                is_timed = one_clock or report is client
+                _check_own(report, role == "sent", f"sum_{role}{suffix}", is_timed, interval_s)
+        with trusted(client.output):
+            _check_ends(traffic, suffix, sender, receiver)
+
+
+def _check_own(report: Iperf3Report, sent: bool, of_end: str, is_timed: bool, interval_s: float | None) -> None:
+    """Compare the intervals of one end with its final sum, and with the requested time."""
+    mine = report.intervals(sent)
+    if iperf3_json.number(report.test, "omit") or not mine:
+        # The sums of some versions include the omitted part.
+        return
+    seconds = sum(one.seconds for one in mine)
+    total = report.end.get(of_end)
+    if isinstance(total, Mapping):
+        final = iperf3_json.count(total, "bytes")
+        missed = 0 if sent else report.missed(_bytes(mine), final, len(mine))
+        _compare("intervals", _bytes(mine) + missed, "final sum", final, _BLOCK)
+        of_sum = iperf3_json.number(total, "seconds")
+        if _differ(seconds, of_sum):
+            raise BadJson(f"its intervals last {seconds:.2f} s, and its final sum {of_sum:.2f} s")
+    wanted = iperf3_json.number(report.test, "duration")
+    timed = _timed(report, mine)
+    each = [one.seconds for one in timed]
+    lasted = sum(each)
+    drain = seconds - lasted
+    if lasted > wanted:
+        # Only what is too long is explained by a late end: the last interval may be long, and yet end in time.
+        lasted = max(wanted, lasted - _latest(each, wanted, interval_s))
+    # What a clock adds has no bytes at the rate of the link.
+    drained = (_bytes(mine) - _bytes(timed)) * sum(each) / max(_bytes(timed), 1)
+    if is_timed and (_differ(lasted, wanted) or drain > max(DRAIN_S, drained * (1 + TOLERANCE))):
+        raise BadJson(f"its intervals last {seconds:.2f} s of {wanted:g} s")
+
+
+def _latest(each: Sequence[float], wanted: float, interval_s: float | None) -> float:
+    """Return how late (s) at most the last of these intervals ends for a reason that says nothing of the clock."""
+    busy = _misses_reports(each, wanted, interval_s)
+    return min(max(each) if busy else max(each[-1] - median(each), 0.0), LATE_S)
+
+
+def _misses_reports(each: Sequence[float], wanted: float, interval_s: float | None) -> bool:
+    """Return whether iperf3 made fewer reports than requested, because it was busy with its data.
+
+    It writes up to ten blocks to each stream before it looks at its timers (multisend in iperf_api.c). On a slow board
+    with several streams this can take longer than an interval, so intervals are longer, and the last one ends late.
+    """
+    return interval_s is not None and len(each) < wanted / interval_s - 1
+
+
+def _check_clocks(client: Iperf3Report, server: Iperf3Report, client_sends: bool, interval_s: float | None) -> None:
+    """Compare the clocks of both ends, which report at the same interval."""
+    wanted = iperf3_json.number(client.test, "duration")
+    intervals = (_timed(client, client.intervals(client_sends)), _timed(server, server.intervals(not client_sends)))
+    each = [[one.seconds for one in of_end] for of_end in intervals]
+    # After a report that iperf3 did not make, all ends would look late.
+    complete = 0 if interval_s is None else round(wanted / interval_s)
+    if min(map(len, each)) < max(CLOCK_INTERVALS, complete):
+        return
+    here, there = map(_interval_by_clock, each)
+    if _differ(here, there):
+        raise BadJson(f"its intervals last {there:.4g} s, the intervals of the client {here:.4g} s")
+
+
+def _interval_by_clock(each: Sequence[float]) -> float:
+    """Return how long (s) an interval is by the clock of this end.
+
+    The timer of iperf3 keeps its beat (timer.c). A busy processor delays some intervals, but none ends early. So the
+    interval with the least delay shows the clock. The first half is left out: there, a small delay is a large share.
+    """
+    ends = [end / number for number, end in enumerate(accumulate(each), 1)]
+    return min(ends[len(ends) // 2 :])
+
+
+def _timed(report: Iperf3Report, intervals: Sequence[Sample]) -> list[Sample]:
+    """Return the intervals that begin within the requested time."""
+    until = iperf3_json.number(report.test, "duration") - JITTER_S
+    return [one for one in intervals if one.start_s < until]
+
+
+def _check_ends(traffic: Traffic, suffix: str, sender: Iperf3Report, receiver: Iperf3Report) -> None:
+    """Compare what was sent with what was received, and what the receiver counted with what it reported."""
+    sent, received = _final(sender, f"sum_sent{suffix}"), _final(receiver, f"sum_received{suffix}")
+    # A server that sends does not know what arrived.
+    reported = _final(sender, f"sum_received{suffix}") if sender.output.role is ProcessRole.CLIENT else None
+    if received is not None and reported is not None:
+        _compare("receiver's output", received, "sender's output", reported, _BLOCK * traffic.streams)
+    if sent is None or received is None:
+        return
+    slack = _BLOCK * traffic.streams
+    if received > sent * (1 + TOLERANCE) + slack:
+        raise BadJson(f"{received} bytes arrived, but only {sent} were sent")
+    # TCP counts what the program wrote. Datagrams fill small buffers, and some are lost.
+    held = 0 if traffic.udp else traffic.streams * max(STREAM_BUFFERS, 4 * (traffic.window or 0))
+    arrived = received + (_lost(receiver, suffix, sent) if traffic.udp else 0)
+    if sent > arrived * (1 + TOLERANCE) + held + slack:
+        raise BadJson(f"{sent} bytes were sent, but only {received} arrived; buffers hold at most {held}")
+
+
+def _lost(receiver: Iperf3Report, suffix: str, sent: int) -> int:
+    """Return how many of the sent bytes the receiver counted as lost; all of them if it does not say how many."""
+    total = receiver.end.get(f"sum{suffix}")
+    if not isinstance(total, Mapping) or not total.get("packets") or "lost_packets" not in total:
+        return sent
+    return int(sent * max(0, iperf3_json.lost(total)) / iperf3_json.number(total, "packets"))
+
+
+def _final(report: Iperf3Report, key: str) -> int | None:
+    total = report.end.get(key)
+    return iperf3_json.count(total, "bytes") if isinstance(total, Mapping) else None
+
+
+def _bytes(intervals: Sequence[Sample]) -> int:
+    return sum(one.bytes for one in intervals)
+
+
+def _compare(one: str, first: int, other: str, second: int, slack: int) -> None:
+    if _differ(first, second, slack):
+        raise BadJson(f"its {one} have {first} bytes, but the {other} has {second}")
+
+
+def _differ(first: float, second: float, slack: float = 0.0) -> bool:
+    return abs(first - second) > TOLERANCE * max(first, second) + slack

@@ -7,18 +7,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
-from pytest_pinet.errors import TrafficError, UnsupportedError
+from pytest_pinet.errors import TrafficError
 from pytest_pinet.model.measurement import Sample
 from pytest_pinet.traffic import iperf3_json
-from pytest_pinet.traffic.iperf3_json import BadJson, Json, RepeatedKey
+from pytest_pinet.traffic.iperf3_json import BadJson, Json
 from pytest_pinet.traffic.iperf3_trouble import Output, explain
 from pytest_pinet.traffic.iperf3_version import Version
 
 _SUMS = ("sum", "sum_bidir_reverse")
-# Versions 3.7 to 3.10 print these keys once for each direction.
-_OLD_BIDIR_KEYS = ("sum", "sum_sent", "sum_received")
 # Intervals follow one another to the microsecond. A larger gap means that iperf3 merged or lost some.
 _SEAM_S = 0.05
 
@@ -86,7 +85,11 @@ class Iperf3Report:
         blocks, rest = divmod(final - shown, block) if self.grain else (0, 0)
         return blocks * block if not rest and 0 < blocks <= most else 0
 
-    @property
+    def intervals(self, sent: bool) -> Sequence[Sample]:
+        """Return the intervals in which this end sent, or the intervals in which it received."""
+        return self.sent if sent else [one.sample for one in self.received]
+
+    @cached_property
     def sent(self) -> tuple[Sample, ...]:
         """The intervals in which this end sent; empty if it only received."""
         sums = [one for interval in iperf3_json.members(self.json, "intervals") for one in _sums(interval, sender=True)]
@@ -104,7 +107,7 @@ class Iperf3Report:
         known = [mean for mean in means if mean > 0]
         return sum(known) / len(known) / 1e6 if known else None
 
-    @property
+    @cached_property
     def received(self) -> list[Received]:
         """The intervals in which this end received, without intervals that ``-O`` omitted; empty if it only sent."""
         found = []
@@ -138,21 +141,12 @@ def trusted(output: Output) -> Iterator[None]:
 def read(output: Output) -> Iperf3Report:
     """Read the output of a process that must have succeeded.
 
-    Raises the error that explains its output, UnsupportedError for the repeated keys of old versions, and TrafficError
-    for anything that is not one good JSON object.
+    Raises the error that explains its output, and TrafficError for anything that is not one good JSON object.
     """
     if output.failed or not output.stdout.strip():
         raise explain(output)
     with trusted(output):
-        try:
-            json = iperf3_json.load(output.stdout)
-        except RepeatedKey as error:
-            if error.key not in _OLD_BIDIR_KEYS:
-                raise
-            raise UnsupportedError(
-                f"the iperf3 of {output.end} repeats the JSON key {error.key!r}, so that one direction is lost: "
-                "bidirectional traffic needs iperf3 3.11 or newer on both ends"
-            ) from None
+        json = iperf3_json.load(output.stdout)
         version = iperf3_json.text(iperf3_json.member(json, "start"), "version")
         try:
             return Iperf3Report(output, json, Version.parse(version))

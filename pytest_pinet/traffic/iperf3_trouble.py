@@ -1,8 +1,8 @@
 """Explain why an iperf3 failed, from its output: one sentence, and who must act.
 
-The exit status alone is not enough: with ``-J``, 3.11 to 3.13 exit 0 on every error, and 3.19 and newer exit 0 after a
+The exit status alone is not enough: with ``-J``, 3.12 and 3.13 exit 0 on every error, and 3.19 and newer exit 0 after a
 signal. Then their JSON has an ``error``. Standard error does not decide: a good run may print warnings there, of iperf3
-itself (a UDP length above the MSS) or of the system. 3.9 says only there why it failed.
+itself (a UDP length above the MSS) or of the system.
 """
 
 from __future__ import annotations
@@ -152,17 +152,6 @@ _CLIENT_RULES = (
         "{end} does not have the address that its iperf3 must use",
         "find out what removed the address on {end} (NetworkManager, a DHCP client?), then repeat",
         LinkError,
-    ),
-    # 3.9 does not distinguish refused from unreachable, nor busy from ended.
-    TroubleRule(
-        "send control message: Bad file descriptor",
-        "no connection from {end} to the iperf3 server on {other}: refused or unreachable",
-        _NO_CONTROL_ACT,
-    ),
-    TroubleRule(
-        "send control message: Connection reset",
-        "the iperf3 server on {other} closed the connection at once: busy with another test, or ended",
-        _BUSY_ACT,
     ),
     TroubleRule("server has terminated", _LOST + ": it was terminated", _LOST_ACT),
     TroubleRule(

@@ -1,14 +1,12 @@
-"""Find the iperf3 of an end, and check before traffic starts that its version has all features."""
+"""Find the iperf3 of an end, and refuse one that is too old."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from pytest_pinet.errors import TrafficError, UnsupportedError
 from pytest_pinet.execution.shell import Shell
-from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.processes import ASK_TIMEOUT, TIMEOUTS
 
 _TEXT = re.compile(r"\biperf (\d+)\.(\d+)(?:\.(\d+))?")
@@ -16,7 +14,7 @@ _TEXT = re.compile(r"\biperf (\d+)\.(\d+)(?:\.(\d+))?")
 
 @dataclass(frozen=True, order=True)
 class Version:
-    """An iperf3 version such as 3.9, 3.10 or 3.17.1."""
+    """An iperf3 version such as 3.9, 3.12 or 3.17.1."""
 
     major: int
     minor: int
@@ -46,40 +44,8 @@ class Version:
         return self >= Version(3, 16)
 
 
-@dataclass(frozen=True)
-class Iperf3Feature:
-    """A feature that not every iperf3 has. ``needs`` returns whether a Traffic needs it."""
-
-    option: str
-    since: Version
-    why: str
-    needs: Callable[[Traffic], bool]
-
-
-# Versions come from the release notes. --bidir counts only from 3.11 because of recorded outputs. Features of 3.7 and
-# all later versions (-R -P -w -M -l -b -u -C -B -i --connect-timeout -1 -J) need no line.
-FEATURES: tuple[Iperf3Feature, ...] = (
-    Iperf3Feature("iperf3", Version(3, 7), "pinet does not know the output of older versions", lambda _: True),
-    Iperf3Feature(
-        "--bidir",
-        Version(3, 11),
-        "3.7 to 3.10 repeat JSON keys, so that one direction is lost",
-        lambda traffic: traffic.direction is Direction.BIDIR,
-    ),
-)
-
-
-def check(traffic: Traffic, client: Version, server: Version, names: tuple[str, str]) -> None:
-    """Check that both iperf3 have the necessary features. ``names`` are the names of the ends, in the same order.
-
-    Raises UnsupportedError with the option, both versions found and the version needed.
-    """
-    for feature in FEATURES:
-        if feature.needs(traffic) and min(client, server) < feature.since:
-            raise UnsupportedError(
-                f"{feature.option} needs iperf3 {feature.since} or newer on both ends ({feature.why}): "
-                f"{names[0]} has {client}, {names[1]} has {server}"
-            )
+# Older versions repeat JSON keys, so that one direction is lost, and do not say why they failed.
+OLDEST = Version(3, 12)
 
 
 # The last two lines are the form of timeout and the congestion controls. Each may be empty.
@@ -110,8 +76,23 @@ def read_tool(shell: Shell) -> Tool:
             ) from None
         raise TrafficError(
             f"'iperf3 --version' on {shell.name} gives no version (exit status {done.returncode})",
-            f"install iperf3 3.7 or newer on {shell.name}",
+            f"install iperf3 {OLDEST} or newer on {shell.name}",
             done.stdout + done.stderr,
         ) from None
     timeout, congestion = ["", "", *done.stdout.splitlines()][-2:]
     return Tool(version, frozenset(congestion.split()), timeout if timeout in TIMEOUTS else "")
+
+
+def too_old(version: Version) -> str | None:
+    """Return the sentence about an iperf3 that is too old; None for another one."""
+    if version >= OLDEST:
+        return None
+    return f"iperf3 {version} is older than {OLDEST}, which Debian 12 has: Debian 11 (iperf3 3.9) is too old"
+
+
+def supported_tool(shell: Shell) -> Tool:
+    """Return the iperf3 of an end. Raises TrafficError if there is none, and UnsupportedError if it is too old."""
+    tool = read_tool(shell)
+    if (message := too_old(tool.version)) is not None:
+        raise UnsupportedError(f"{shell.name}: {message}")
+    return tool

@@ -1,1 +1,1 @@
-"""Reversible settings of nodes and their NICs, one file each. Each setting is applied, read back and restored."""
+"""Reversible settings of nodes and their NICs. Each setting is applied, read back and restored."""

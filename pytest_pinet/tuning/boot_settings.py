@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-from pytest_pinet.tuning.boot_lines import BootLines
-from pytest_pinet.tuning.eee import Eee
-from pytest_pinet.tuning.files import look_into
-from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading
+from pytest_pinet.tuning.file_setting import look_into
+from pytest_pinet.tuning.nic_settings import Eee
+from pytest_pinet.tuning.setting import BootLines, NoKnob, SettingPlace, SettingReading
 from pytest_pinet.tuning.values import one_of, shown, whole
 
 _PARAMETER = re.compile(r"[A-Za-z0-9_.-]+(=[A-Za-z0-9._:@=,-]*)?")
@@ -27,28 +25,6 @@ _BENEATH = re.compile(r"\bBus: primary=[0-9a-f]{2}, secondary=([0-9a-f]{2})")
 # Keys of ``SettingReading.context``: the value that the setting should change, and the reason why that value
 # cannot grow further.
 MOVES, AT_END = "moves", "at its end"
-
-
-class BootSetting(Protocol):
-    """A setting that takes lines in the boot files. The result is read after the boot."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def form(self) -> str: ...
-
-    def parse(self, value: object) -> str:
-        """Return the value in the form that ids use. Raises ValueError."""
-
-    def edit(self, lines: BootLines, requested: str) -> BootLines:
-        """Return the lines of the boot files with this setting."""
-
-    def read(self, place: SettingPlace, requested: str) -> SettingReading:
-        """Read the value that the node booted with. Raises NoKnob if the node does not report the value, SshError."""
-
-    def holds(self, requested: str, now: SettingReading) -> bool:
-        """Return whether the node booted with the requested value."""
 
 
 class FirmwareSetting:

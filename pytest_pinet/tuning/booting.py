@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
-from pytest_pinet.tuning.boot_lines import BootLines
 from pytest_pinet.tuning.boot_settings import AT_END, MOVES
 from pytest_pinet.tuning.registry import boot_setting
-from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading
+from pytest_pinet.tuning.setting import BootLines, NoKnob, SettingPlace, SettingReading
 
 
 def lines_of(tuning: Tuning) -> BootLines:

@@ -13,8 +13,7 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.entry_points import TUNINGS, missing
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.tuning import UNTUNED, Tuning
-from pytest_pinet.tuning.boot_settings import BootSetting
-from pytest_pinet.tuning.setting import Setting
+from pytest_pinet.tuning.setting import BootSetting, Setting
 
 FORM = "a mapping such as {'rps': 'all', 'mtu': 9000}, or a list of such mappings ({}: no tuning)"
 

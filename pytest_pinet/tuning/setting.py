@@ -1,9 +1,9 @@
-"""The interface of a setting of a running node."""
+"""The interfaces of settings: of a running node, and of a boot."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
@@ -123,3 +123,44 @@ class DeviceSetting:
 
     def effect(self, place: SettingPlace, requested: str) -> str:
         return ""
+
+
+@dataclass(frozen=True)
+class BootLines:
+    """Lines to add to config.txt and words to add to the kernel's command line, for one trial boot."""
+
+    config: tuple[str, ...] = ()
+    cmdline: tuple[str, ...] = ()
+
+    def with_config(self, *lines: str) -> BootLines:
+        """Return these lines with ``lines`` after them. Of two lines for one setting, the firmware takes the last."""
+        return replace(self, config=(*self.config, *lines))
+
+    def with_parameters(self, parameters: Sequence[str]) -> BootLines:
+        """Return these lines and words for the kernel's command line, each once."""
+        return replace(self, cmdline=tuple(dict.fromkeys((*self.cmdline, *parameters))))
+
+
+NO_LINES = BootLines()
+
+
+class BootSetting(Protocol):
+    """A setting that takes lines in the boot files. The result is read after the boot."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def form(self) -> str: ...
+
+    def parse(self, value: object) -> str:
+        """Return the value in the form that ids use. Raises ValueError."""
+
+    def edit(self, lines: BootLines, requested: str) -> BootLines:
+        """Return the lines of the boot files with this setting."""
+
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
+        """Read the value that the node booted with. Raises NoKnob if the node does not report the value, SshError."""
+
+    def holds(self, requested: str, now: SettingReading) -> bool:
+        """Return whether the node booted with the requested value."""

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.model.lab import PortRef, Uplink
-from pytest_pinet.virtual.boot_settings import BootSettings
-from pytest_pinet.virtual.link_models import PLAIN_MTU, Shape, wire_rate
-from pytest_pinet.virtual.namespaces import NetNamespace, ip, nft, tc
-from pytest_pinet.virtual.shaping import (
+from pytest_pinet.virtual.link_models import (
+    PLAIN_MTU,
+    Shape,
     arbiter,
     bus_bucket,
     bus_lines,
@@ -19,7 +18,10 @@ from pytest_pinet.virtual.shaping import (
     port_queue,
     to_address,
     token_bucket,
+    wire_rate,
 )
+from pytest_pinet.virtual.namespaces import NetNamespace, ip, nft, tc
+from pytest_pinet.virtual.pi_firmware import BootSettings
 from pytest_pinet.virtual.spec import BRIDGE, InterfaceSpec
 from pytest_pinet.virtual.switch import LARGEST_MTU, VirtualSwitch
 

@@ -15,24 +15,87 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
+
 from pytest_pinet.errors import CoordinatorError, LabError
 from pytest_pinet.evidence.other_work import LAB_VARIABLE
 from pytest_pinet.lab.launcher import LabUse, Launcher
-from pytest_pinet.model.lab import Lab, Scale
-from pytest_pinet.virtual import labgrid_files
-from pytest_pinet.virtual.credentials import make_password, make_ssh_keys, password_hash
-from pytest_pinet.virtual.processes import ProcessId, end, wait_gone
+from pytest_pinet.model.lab import Lab, PortRef, Scale
+from pytest_pinet.virtual.container import ProcessId, end, wait_gone
 from pytest_pinet.virtual.requirements import as_root, check_commands, check_kernel
-from pytest_pinet.virtual.runtime import Runtime
+from pytest_pinet.virtual.runtime import PROCESSES, Runtime, make_password, make_ssh_keys, password_hash
 from pytest_pinet.virtual.scale import measured_scale
-from pytest_pinet.virtual.spec import LabSpec, spec_of
+from pytest_pinet.virtual.spec import REST, SHELLY, LabSpec, NodeSpec, spec_of
+
+# The configuration files of labgrid's coordinator and exporter.
+
+
+EXPORTER = "pinet"
+
+
+def places_file(spec: LabSpec) -> str:
+    """Return ``places.yaml`` of the coordinator: one place per node and uplink, with tags that describe it."""
+    tags = {
+        node.place: {"board": node.board.name, "node": node.name, "nics": ",".join(i.name for i in node.interfaces)}
+        for node in spec.lab.nodes.values()
+    }
+    tags |= {uplink.place: {"uplink": uplink.name} for uplink in spec.lab.uplinks.values()}
+    return yaml.safe_dump(
+        {
+            place: {"matches": [{"exporter": EXPORTER, "group": place, "cls": "*"}], "tags": own}
+            for place, own in tags.items()
+        }
+    )
+
+
+def exporter_file(spec: LabSpec, ports: Mapping[str, Any]) -> str:
+    """Return the exporter's configuration. ``ports`` is the content of the daemon's ``ports.json``."""
+    groups = {n.node.place: _resources(n, i, ports) for i, n in enumerate(spec.nodes, start=1)}
+    for uplink in spec.lab.uplinks.values():
+        groups[uplink.place] = {end.switch: _ethernet_port(end) for end in uplink.ports}
+    text = yaml.safe_dump(groups)
+    # The exporter first reads the file as a Jinja template. Names from a lab file must not be run as code there.
+    return re.sub(r"\{(?=[{%#])", "{{ '{' }}", text)
+
+
+def environment_of(
+    spec: LabSpec, coordinator: str, keyfile: str, password: str, ports: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the ``LG_*`` variables by which the lab file's ``!template`` entries find this lab."""
+    variables = {"LG_COORDINATOR": coordinator, "LG_KEYFILE": keyfile, "LG_CONSOLE_PASSWORD": password}
+    for switch in spec.lab.switches.values():
+        name = re.sub(r"[^A-Z0-9]", "_", switch.name.upper())
+        variables[f"LG_SWITCH_{name}"] = f"ssh://root@127.0.0.1:{ports['switches'][switch.name]}"
+    return variables
+
+
+def _resources(own_spec: NodeSpec, index: int, ports: Mapping[str, Any]) -> dict[str, Any]:
+    node = own_spec.node
+    own = ports["nodes"][node.name]
+    return {
+        "NetworkPowerPort": _outlet(own_spec, index, ports),
+        "NetworkSerialPort": {"host": "127.0.0.1", "port": own["console"], "protocol": "raw"},
+        "NetworkService": {"address": "127.0.0.1", "port": own["ssh"], "username": node.user},
+        **{i.name: _ethernet_port(i.port) for i in node.interfaces},
+    }
+
+
+def _ethernet_port(port: PortRef) -> dict[str, str]:
+    return {"cls": "EthernetPort", "switch": port.switch, "interface": port.port}
+
+
+def _outlet(node: NodeSpec, index: int, ports: Mapping[str, Any]) -> dict[str, Any]:
+    pdu = f"http://127.0.0.1:{ports['pdu']}"
+    if node.node.outlet == SHELLY:
+        return {"model": SHELLY, "host": pdu, "index": index}
+    return {"model": REST, "host": f"{pdu}/relay/{{index}}/value", "index": index}
+
 
 UP_TIMEOUT_S = 30.0
 # The module that prepares emulated boards. It is imported only if the lab has some.
-EMULATED = "pytest_pinet.emulated.prepare"
+EMULATED = "pytest_pinet.emulated.image"
 DOWN_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 5.0
-PROCESSES = ("coordinator", "exporter", "daemon")
 _POLL_S = 0.01
 _T = TypeVar("_T")
 _LISTENING = re.compile(r"listening on \S+:([0-9]+)")
@@ -205,7 +268,7 @@ def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep:
 
     directory = runtime.path / "coordinator"
     directory.mkdir(exist_ok=True)
-    (directory / "places.yaml").write_text(labgrid_files.places(spec))
+    (directory / "places.yaml").write_text(places_file(spec))
     coordinator = spawn("coordinator", _labgrid("coordinator", "-l", "127.0.0.1:0"), directory)
     make_ssh_keys(runtime.keys)
     console = make_password()
@@ -224,8 +287,8 @@ def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep:
     )
     address = f"127.0.0.1:{listening[1]}"
     resources = runtime.path / "exporter.yaml"
-    resources.write_text(labgrid_files.exporter(spec, ports))
-    words = ("-c", address, "-n", labgrid_files.EXPORTER, "--hostname", "127.0.0.1", str(resources))
+    resources.write_text(exporter_file(spec, ports))
+    words = ("-c", address, "-n", EXPORTER, "--hostname", "127.0.0.1", str(resources))
     exporter = spawn("exporter", _labgrid("exporter", *words), runtime.path)
     wait(lambda: _daemon_answers(runtime) or None, "the daemon to build the lab", daemon)
     log = runtime.log("exporter")
@@ -235,7 +298,7 @@ def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep:
         "digest": spec.digest,
         "scale": vars(scale),
         "complete": True,
-        "environment": labgrid_files.environment(spec, address, str(runtime.private_key), console, ports),
+        "environment": environment_of(spec, address, str(runtime.private_key), console, ports),
     }
     runtime.write_json("state.json", state)
 

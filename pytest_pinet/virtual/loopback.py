@@ -1,12 +1,16 @@
-"""Ports on the host's loopback, and the users at the other end of a local connection or datagram."""
+"""Ports on the host's loopback: of ssh in a namespace, and of serial consoles."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import struct
+import termios
 from abc import ABC, abstractmethod
 from pathlib import Path
+
+from pytest_pinet.virtual.namespaces import NetNamespace
 
 _TABLE = Path("/proc/thread-self/net/tcp")
 _MAPPED = f"{struct.unpack('=I', bytes((0, 0, 255, 255)))[0]:08X}"
@@ -46,3 +50,187 @@ def peer_uid(sock: socket.socket) -> int | None:
 def _hex(address: tuple[str, int]) -> str:
     (number,) = struct.unpack("=I", socket.inet_aton(address[0]))
     return f"{number:08X}:{address[1]:04X}"
+
+
+# A loopback port of the host that reaches the ssh port of a virtual node or switch, in its namespace.
+
+
+SSH_PORT = 22
+LOOPBACK = "127.0.0.1"
+
+
+class Relay(TcpServer):
+    """Forward each client to port 22 of an address, by default 127.0.0.1, from the present namespace.
+
+    Without a namespace, the client is disconnected.
+
+    While the relay is frozen, connections stay open and silent, as with a machine that hangs.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._namespace: NetNamespace | None = None
+        self._host = LOOPBACK
+        self._transports: set[asyncio.WriteTransport] = set()
+        self._running = asyncio.Event()
+        self._running.set()
+
+    def connect_to(self, namespace: NetNamespace | None, host: str = LOOPBACK) -> None:
+        """Change the namespace and the address, and cut all open connections."""
+        self._namespace, self._host = namespace, host
+        self.cut()
+
+    def cut(self) -> None:
+        for transport in list(self._transports):
+            transport.abort()
+
+    def freeze(self, frozen: bool) -> None:
+        if frozen:
+            self._running.clear()
+        else:
+            self._running.set()
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._transports.add(writer.transport)
+        far: asyncio.StreamWriter | None = None
+        try:
+            await self._running.wait()
+            if self._namespace is None:
+                writer.transport.abort()
+                return
+            sock = self._namespace.tcp_socket()
+            sock.setblocking(False)
+            try:
+                await asyncio.get_running_loop().sock_connect(sock, (self._host, SSH_PORT))
+            except OSError:
+                # The sshd has not started yet, or has ended.
+                sock.close()
+                writer.transport.abort()
+                return
+            far_reader, far = await asyncio.open_connection(sock=sock)
+            self._transports.add(far.transport)
+            await asyncio.gather(self._pump(reader, far), self._pump(far_reader, writer))
+        except ConnectionError:
+            pass
+        finally:
+            for one in (writer, far):
+                if one is not None:
+                    self._transports.discard(one.transport)
+                    one.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                await self._running.wait()
+                writer.write(data)
+                await writer.drain()
+            writer.write_eof()
+        except OSError:
+            writer.transport.abort()
+
+
+# The serial console of a node, as a raw TCP port that listens whether the node is on or off.
+
+
+LOG_SIZE = 256 * 1024
+# A client that does not read is disconnected before its backlog fills the daemon's memory.
+LARGEST_BACKLOG = 1024 * 1024
+
+
+class Console(TcpServer):
+    """Forward data between TCP clients and the pty of the running node.
+
+    A new client gets only new output, as on a serial line. Earlier output is in the log file. Input is dropped while
+    the node is off or frozen. Only the user ``owner`` and root may connect, because a client types into the session of
+    the user who is logged in.
+    """
+
+    def __init__(self, log: Path, owner: int) -> None:
+        super().__init__()
+        self._log = log
+        self._owner = owner
+        self._clients: set[asyncio.StreamWriter] = set()
+        self._master: int | None = None
+        self._slave: int | None = None
+        self._muted = False
+        # A dead line passes nothing in either direction, while the node itself keeps running.
+        self.dead = False
+
+    def mute(self, muted: bool) -> None:
+        """Pass nothing while the node hangs, or continue."""
+        self._muted = muted
+
+    def cut(self, dead: bool) -> None:
+        """Make the line dead, or mend it."""
+        self.dead = dead
+
+    def attach(self) -> str:
+        """Open a new terminal for a node that is powered on. Return the path of the node's side."""
+        self.detach()
+        master, slave = os.openpty()
+        # Like a UART before a getty: no echo, no line editing. Only line ends become CR LF.
+        mode = termios.tcgetattr(slave)
+        mode[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG | termios.IEXTEN)
+        termios.tcsetattr(slave, termios.TCSANOW, mode)
+        os.set_blocking(master, False)
+        self._master, self._slave = master, slave
+        asyncio.get_running_loop().add_reader(master, self._output)
+        return os.ttyname(slave)
+
+    def detach(self) -> None:
+        """Close the terminal of a node that was powered off."""
+        if self._master is None or self._slave is None:
+            return
+        self._output()
+        asyncio.get_running_loop().remove_reader(self._master)
+        os.close(self._master)
+        os.close(self._slave)
+        self._master = self._slave = None
+
+    def _output(self) -> None:
+        if self._master is None:
+            return
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:  # nothing to read, or a hang-up. The open descriptor of the node's side keeps the pty open
+            return
+        self._show(data)
+
+    def say(self, text: str) -> None:
+        """Show messages of the kernel, after pending output of other programs on the terminal."""
+        self._output()
+        self._show(text.replace("\n", "\r\n").encode())
+
+    def _show(self, data: bytes) -> None:
+        if self._muted or self.dead:
+            return
+        self._keep(data)
+        for writer in list(self._clients):
+            writer.write(data)
+            if writer.transport.get_write_buffer_size() > LARGEST_BACKLOG:
+                writer.transport.abort()
+
+    def _keep(self, data: bytes) -> None:
+        with self._log.open("ab") as log:
+            log.write(data)
+            too_long = log.tell() > 2 * LOG_SIZE
+        if too_long:
+            self._log.write_bytes(self._log.read_bytes()[-LOG_SIZE:])
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if peer_uid(writer.get_extra_info("socket")) not in (self._owner, 0):
+            writer.close()
+            return
+        self._clients.add(writer)
+        try:
+            while data := await reader.read(4096):
+                if self._master is not None and not self._muted and not self.dead:
+                    try:
+                        os.write(self._master, data)
+                    except OSError:
+                        continue  # the terminal's input queue is full. A UART without flow control loses such input too
+        except ConnectionError:
+            pass
+        finally:
+            self._clients.discard(writer)
+            writer.close()

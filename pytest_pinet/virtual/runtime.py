@@ -1,24 +1,67 @@
-"""The directory of a running lab, private to its user: its files, its lock, its users and its control socket."""
+"""The directory of a running lab, private to its user: secrets, files, lock, users, control socket, status."""
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import socket
 import stat
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from pytest_pinet.config.lab_path import lab_path
-from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.virtual.processes import ProcessId
+from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import ConfigError, LabError, PinetError
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.names import unknown
+from pytest_pinet.execution.shell import ssh_options
+from pytest_pinet.model.lab import Scale
+from pytest_pinet.virtual.container import ProcessId
+
+PROCESSES = ("coordinator", "exporter", "daemon")
+# The secrets of a lab. Each lab gets new ones, so that only users who can read its directory can log in.
+
+
+# Boards check the password with PAM. Its pam_unix uses the same library. Python 3.13 removed the crypt module.
+LIBRARIES = ("libcrypt.so.1", "libcrypt.so.2")
+
+
+def make_password() -> str:
+    """Return 96 random bits in characters that are not special to a shell, template or terminal."""
+    return secrets.token_hex(12)
+
+
+def password_hash(password: str) -> str:
+    """Return the password's hash for ``/etc/shadow``. Raises LabError if libcrypt is missing."""
+    for name in LIBRARIES:
+        try:
+            crypt = ctypes.CDLL(name).crypt
+        except OSError:
+            continue
+        crypt.argtypes, crypt.restype = [ctypes.c_char_p, ctypes.c_char_p], ctypes.c_char_p
+        # Few rounds are enough: 96 random bits cannot be guessed, and more rounds would slow down every login.
+        found = crypt(password.encode(), f"$6$rounds=1000${secrets.token_hex(8)}$".encode())
+        if found is not None and found.startswith(b"$6$"):
+            return str(found.decode())
+    raise LabError("the virtual lab needs libcrypt with SHA-512, which is missing", "apt install libcrypt1")
+
+
+def make_ssh_keys(directory: Path) -> None:
+    """Create the key pair of the user and the key pair of the boards' sshd."""
+    directory.mkdir(exist_ok=True)
+    for name in ("id_ed25519", "host_key"):
+        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "pinet-virtual-lab", "-f", str(directory / name)]
+        subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
+
 
 LOCK_TIMEOUT_S = 60.0
 ANSWER_TIMEOUT_S = 30.0
@@ -227,3 +270,76 @@ def _user() -> int:
         if inside <= own < inside + many:
             return outside + own - inside
     return own
+
+
+# The status of a running virtual lab, for users.
+
+
+# Boards of virtual labs boot in a few seconds, on a busy machine in more.
+BOOT_S = 60.0
+
+
+def is_down(lab_file: str) -> PinetError:
+    """Return the error for a command that needs a running virtual lab."""
+    if load(lab_file, in_use=False).launcher is None:
+        return ConfigError(f"{lab_file} has no launcher; this command is only for virtual labs")
+    return LabError(f"the lab of {lab_file} is down", f"pinet lab up --lab {lab_file}")
+
+
+def status(lab_file: str) -> dict[str, Any] | None:
+    """Return nodes, switches, processes and environment of a lab, even if a process has ended. None if it is down."""
+    runtime = Runtime.of(lab_file)
+    state = runtime.read_json("state.json")
+    if state is None or not state["complete"]:
+        return None
+    alive = {name: ProcessId(**state["processes"][name]).alive for name in PROCESSES}
+    if not any(alive.values()):
+        return None
+    found = runtime.ask("status") if alive["daemon"] else {"lab": state["lab"], "nodes": [], "switches": []}
+    scale = Scale(**state.get("scale", {}))
+    return {
+        **found,
+        "scale": scale.share,
+        "scale_because": scale.because,
+        "processes": alive,
+        "environment": state["environment"],
+    }
+
+
+def ssh_command(lab_file: str, node: str, command: Sequence[str], boot_s: float = 0.0) -> list[str]:
+    """Return the ssh command line that runs ``command`` in a node, after a wait of at most ``boot_s`` for its boot.
+
+    Raises ConfigError, LabError if it is off or does not boot in time.
+    """
+    found = status(lab_file)
+    if found is None or not found["processes"]["daemon"]:
+        raise is_down(lab_file)
+    nodes = {entry["name"]: entry for entry in found["nodes"]}
+    if node not in nodes:
+        raise ConfigError(unknown("node", node, nodes))
+    if nodes[node]["power"] != "on":
+        raise LabError(
+            f"{node} is switched off",
+            f"labgrid-client -p {nodes[node]['place']} power on (with the LG_ lines of `pinet lab status`)",
+        )
+    if boot_s:
+        await_ssh(node, nodes[node]["ssh"], boot_s)
+    return [
+        *("ssh", "-F", "none", "-i", found["environment"]["LG_KEYFILE"], "-p", str(nodes[node]["ssh"])),
+        *ssh_options(),
+        f"{nodes[node]['user']}@127.0.0.1",
+        *command,
+    ]
+
+
+def await_ssh(node: str, port: int, timeout_s: float) -> None:
+    """Wait until a node that was switched on has booted, so that its sshd greets. Raises LabError."""
+
+    def greets() -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0) as opened:
+            return opened.recv(4) == b"SSH-"
+        return False
+
+    if not Deadline(timeout_s).wait_until(greets, 0.1):
+        message = f"{node} is switched on, but did not answer over ssh within {timeout_s:.0f} s"
+        raise LabError(message, f"look at the faults in `pinet lab status`, and at the console of {node}")

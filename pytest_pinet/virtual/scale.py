@@ -31,9 +31,8 @@ from pytest_pinet.execution.files import write_file
 from pytest_pinet.lab.contention import all_domains, exclusive, lab_key
 from pytest_pinet.model.lab import Lab, Scale
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.virtual.link_models import goodput
+from pytest_pinet.virtual.link_models import goodput, node_queue, port_queue, token_bucket
 from pytest_pinet.virtual.namespaces import NetNamespace, ip, tc
-from pytest_pinet.virtual.shaping import node_queue, port_queue, token_bucket
 
 SMALL = 0.1
 # Time limits: until no other measurement runs on the machine, which a trial would disturb; and for the trial itself.

@@ -14,8 +14,8 @@ from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import MACHINES, ROOT, Interface, Lab, Node
 from pytest_pinet.model.management import ManagementMode
-from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.link_models import UNSHAPED, LinkModel, model_of
+from pytest_pinet.virtual.pi_firmware import BootSettings
 
 # The kinds of power outlets, by labgrid's names.
 REST, SHELLY = "rest", "shelly_gen2"

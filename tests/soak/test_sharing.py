@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.virtual.launcher import launcher
-from pytest_pinet.virtual.status import ssh_command
+from pytest_pinet.virtual.runtime import ssh_command
 from tests.support.gate_project import NewProject, wait_until
 from tests.support.small_virtual_lab import Bench, small_lab
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_pinet.emulated.image import cache
 from pytest_pinet.emulated.packages import Apt
 from pytest_pinet.execution.shell import Shell
-from pytest_pinet.lab.relay.server import feed
+from pytest_pinet.lab.relay import feed
 
 FOLDER = "/var/tmp/python"
 _PACKAGES = (

@@ -21,8 +21,8 @@ import yaml
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.execution.shell import Completed
+from pytest_pinet.lab.deploy.board import PLACES, PartitionAccess
 from pytest_pinet.lab.deploy.boot import Booted
-from pytest_pinet.lab.deploy.boot_file_store import PLACES, PartitionAccess
 from pytest_pinet.lab.deploy.card import FIRST_UTS
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.build import Build

@@ -19,7 +19,7 @@ from pytest_pinet.lab.switch.cli import CliSwitch, connect
 from pytest_pinet.lab.switch.journal import Journal
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.lab import Switch
-from pytest_pinet.virtual.credentials import password_hash
+from pytest_pinet.virtual.runtime import password_hash
 from tests.support.sshd_settings import common_settings
 
 PASSWORD = "raspberry rust"

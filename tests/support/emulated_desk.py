@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.lab.deploy.trial_guard import PATH
+from pytest_pinet.lab.deploy.trial import PATH
 from tests.support.emulated_gate import BOOT_S, card_or_skip
 from tests.support.gate_project import PINET, GateLab, Project, lab_up, wait_until
 from tests.support.user_command import run_command

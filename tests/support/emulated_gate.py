@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pytest
 
 from pytest_pinet.config import labfile
-from pytest_pinet.emulated.prepare import COMMANDS
+from pytest_pinet.emulated.image import COMMANDS
 from pytest_pinet.errors import LabError
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity

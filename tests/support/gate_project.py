@@ -20,8 +20,7 @@ from pytest_pinet.cli.lab import lab as lab_command
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.launcher import launcher
-from pytest_pinet.virtual.runtime import Runtime
-from pytest_pinet.virtual.status import ssh_command, status
+from pytest_pinet.virtual.runtime import Runtime, ssh_command, status
 from tests.support.inner_run import WITHOUT_HYPOTHESIS
 from tests.support.user_command import run_command
 

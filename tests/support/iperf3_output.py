@@ -18,6 +18,6 @@ def parse_client(
     server: Output | None = None,
     interval_s: float | None = None,
 ) -> dict[Direction, Flow]:
-    """Return the flows from the client's output and, if given, the server's. ``names`` are the names of the ends."""
+    """Return the flows of a run. ``names`` are the names of the ends. A client that receives may be its own server."""
     client = read(Output(ProcessRole.CLIENT, *names, returncode, stdout, stderr))
-    return flows(traffic, client, None if server is None else read(server), interval_s=interval_s)
+    return flows(traffic, client, client if server is None else read(server), interval_s=interval_s)

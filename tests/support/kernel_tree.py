@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.tree import with_dependencies
-from pytest_pinet.emulated.kernel_package import WANTED
+from pytest_pinet.emulated.packages import WANTED
 from pytest_pinet.model.build import BuildFileRole
 
 TUXMAKE = Path(sys.executable).with_name("tuxmake")

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from pytest_pinet.lab.ssh import SshShell, ssh_words
-from pytest_pinet.virtual.status import ssh_command
+from pytest_pinet.virtual.runtime import ssh_command
 from tests.support.gate_project import GateLab, Project, wait_until
 from tests.support.labgrid_head import lab_with_peer
 

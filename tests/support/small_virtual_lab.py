@@ -14,10 +14,9 @@ from urllib.request import Request, urlopen
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.virtual.container import ProcessId
 from pytest_pinet.virtual.launcher import launcher
-from pytest_pinet.virtual.processes import ProcessId
-from pytest_pinet.virtual.runtime import Runtime
-from pytest_pinet.virtual.status import ssh_command
+from pytest_pinet.virtual.runtime import Runtime, ssh_command
 from tests.support.gate_project import wait_until
 
 # Slow links that even a busy machine can fill. `Bench.iperf` returns goodput at full rate, as everywhere.

@@ -22,13 +22,12 @@ from pytest_pinet.config.baselines import read_acknowledged, read_baselines
 from pytest_pinet.config.calibration import read_calibration
 from pytest_pinet.errors import PinetError, Where
 from pytest_pinet.evidence import management_octets, sockets
-from pytest_pinet.evidence.build import MARK
+from pytest_pinet.evidence.build import MARK, parse_settings, settings_commands
 from pytest_pinet.evidence.collecting import script, sections, sources
 from pytest_pinet.evidence.fdt import NotDeviceTree, read_device_tree
 from pytest_pinet.evidence.nics import parse_board
-from pytest_pinet.evidence.settings import parse_settings, settings_commands
+from pytest_pinet.evidence.node_state import parse_temperature, parse_throttled
 from pytest_pinet.evidence.sources import Texts
-from pytest_pinet.evidence.temperature import parse_temperature, parse_throttled
 from pytest_pinet.execution.text import for_log
 from pytest_pinet.history.compare import RunSet, compared
 from pytest_pinet.history.lines import import_lines, lines_of
@@ -48,7 +47,8 @@ from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.page.page import page
 from pytest_pinet.report.terminal import summary_table
 from pytest_pinet.report.trends import all_series
-from pytest_pinet.traffic import ping, wrk
+from pytest_pinet.traffic import ping
+from pytest_pinet.traffic.http import parse_wrk
 from pytest_pinet.traffic.iperf3_parser import flows
 from pytest_pinet.traffic.iperf3_report import read
 from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole, error_text, partial
@@ -243,7 +243,7 @@ TARGETS: Mapping[str, Target] = {
         _families,
     ),
     "ping": Target(files("tests/data/ping/*"), as_text(ping.parse), (ValueError,)),
-    "wrk": Target(files("tests/data/wrk/*"), as_text(wrk.parse), (PinetError, ValueError)),
+    "wrk": Target(files("tests/data/wrk/*"), as_text(parse_wrk), (PinetError, ValueError)),
     "ss": Target(files("tests/data/ss/*"), as_text(lambda text: sockets.parse_sockets(text, 1))),
     "board": Target(lambda: [BOARD], as_text(parse_board)),
     "management": Target(lambda: [MANAGED], as_text(management.parse)),

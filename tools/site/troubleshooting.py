@@ -139,8 +139,7 @@ GROUPS = (
         ("TrafficError",),
         ANY,
         "iperf3, nginx, wrk or ping is missing, failed, or its output cannot be trusted.",
-        "`apt install iperf3` on both ends (3.7 or newer; 3.11 for both directions at once). The tools' own output is "
-        "in `.pinet/latest/raw/`.",
+        "`apt install iperf3` on both ends (3.12 or newer). The tools' own output is in `.pinet/latest/raw/`.",
     ),
     Group(
         "The build under test is at fault",
@@ -224,7 +223,7 @@ GROUPS = (
     Group(
         "The kernel's selftests on a link",
         ("LabError",),
-        ("measure/kselftest*", "lab/relay/*"),
+        ("measure/kselftest*", "lab/relay.py"),
         "A selftest printed no TAP, did not end, or could not be installed on the board or removed from it.",
         "Read `kselftest.ktap` of the result. The board needs python3 with PyYAML, tar and space in `/tmp`; see "
         "[the kernel's selftests](how-to/kernel-selftests.md).",

@@ -23,6 +23,7 @@ from pytest_pinet.builds.validate import LONGEST_CMDLINE
 from pytest_pinet.errors import LabError, SshError
 from pytest_pinet.lab.deploy.board import (
     ELSEWHERE,
+    BootFileStore,
     Content,
     DeployableBoard,
     DiskSpace,
@@ -30,7 +31,6 @@ from pytest_pinet.lab.deploy.board import (
     run_as_root,
     upload,
 )
-from pytest_pinet.lab.deploy.boot_file_store import BootFileStore
 from pytest_pinet.lab.deploy.card import BootReport, Card, read_boot_report, read_card, with_autoboot
 from pytest_pinet.lab.deploy.kernel_and_tree import (
     DeviceTreeProof,
@@ -53,11 +53,11 @@ from pytest_pinet.lab.deploy.known_good import (
 )
 from pytest_pinet.lab.deploy.recovery import DISARM, DRAFT, journal_of, recover, root_undo, undo_script
 from pytest_pinet.lab.deploy.root_files import RootFiles
-from pytest_pinet.lab.deploy.trial_guard import TrialGuard, read_guard
+from pytest_pinet.lab.deploy.trial import TrialGuard, read_guard
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole
-from pytest_pinet.tuning.boot_lines import NO_LINES, BootLines
 from pytest_pinet.tuning.journal import JournalEntry
+from pytest_pinet.tuning.setting import NO_LINES, BootLines
 
 # The initramfs with the driver firmware of the build.
 FIRMWARE = "pinet-firmware.cpio"

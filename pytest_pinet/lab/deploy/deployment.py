@@ -17,12 +17,11 @@ from pytest_pinet.errors import (
 )
 from pytest_pinet.evidence.build import read_running
 from pytest_pinet.execution.trace import doing
-from pytest_pinet.lab.deploy.board import DeployableBoard, DeployTarget, Refused
+from pytest_pinet.lab.deploy.board import DeployableBoard, DeployTarget, Refused, store_of
 from pytest_pinet.lab.deploy.boot import PLAIN, Booted
-from pytest_pinet.lab.deploy.boot_file_store import store_of
 from pytest_pinet.lab.deploy.known_good import COPY
 from pytest_pinet.lab.deploy.live import Live
-from pytest_pinet.lab.deploy.trial_outcome import Identification, both_down, fallen_back, healed, other_system
+from pytest_pinet.lab.deploy.trial import Identification, both_down, fallen_back, healed, other_system
 from pytest_pinet.model.build import Build, BuildFileRole, RunningBuild
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning.booting import lines_of

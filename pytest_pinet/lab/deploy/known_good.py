@@ -28,7 +28,7 @@ from pytest_pinet.builds.kernel_files import Loader
 from pytest_pinet.lab.deploy.board import Refused
 from pytest_pinet.lab.deploy.card import OURS, BootReport, Card
 from pytest_pinet.model.build import MARKER, Build, BuildFileRole, KernelId
-from pytest_pinet.tuning.boot_lines import NO_LINES, BootLines
+from pytest_pinet.tuning.setting import NO_LINES, BootLines
 
 KERNEL, INITRAMFS = "vmlinuz", "initrd.img"
 # A build without any file or setting: the known-good files in a folder of a build.

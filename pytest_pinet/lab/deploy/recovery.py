@@ -12,12 +12,11 @@ from pathlib import PurePosixPath
 from pytest_pinet.builds.config_txt import TRYBOOT
 from pytest_pinet.errors import SshError
 from pytest_pinet.execution.shell import as_root
-from pytest_pinet.lab.deploy.board import COPY_TIMEOUT_S, SUMS, locked
-from pytest_pinet.lab.deploy.boot_file_store import PLACES, PartitionAccess
+from pytest_pinet.lab.deploy.board import COPY_TIMEOUT_S, PLACES, SUMS, PartitionAccess, locked
 from pytest_pinet.lab.deploy.card import OURS
 from pytest_pinet.lab.deploy.known_good import COPY, HEADER, firmware_folder, folder_of
 from pytest_pinet.lab.deploy.root_files import config_undo, parked
-from pytest_pinet.lab.deploy.trial_guard import PATH, REMOVED
+from pytest_pinet.lab.deploy.trial import PATH, REMOVED
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.build import MARKER, Build
 from pytest_pinet.tuning.journal import replay

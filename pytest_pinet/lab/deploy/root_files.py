@@ -23,12 +23,12 @@ from pytest_pinet.builds.tree import (
     with_dependencies,
 )
 from pytest_pinet.evidence.build import marked, split_marked
-from pytest_pinet.evidence.nfs_root import NFS_ROOT
+from pytest_pinet.evidence.management_octets import NFS_ROOT
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.lab.deploy.board import Content, DeployableBoard, DiskSpace, Refused, free_bytes, run_as_root, upload
 from pytest_pinet.lab.deploy.card import OURS, mount_below
 from pytest_pinet.lab.deploy.known_good import firmware_folder
-from pytest_pinet.lab.deploy.trial_guard import PATH as GUARD
+from pytest_pinet.lab.deploy.trial import PATH as GUARD
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
 
 NEEDS_TIMEOUT_S = 60.0

@@ -13,7 +13,7 @@ from pytest_pinet.errors import LabError, ShutdownError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root, root_cure, why_no_root
 from pytest_pinet.lab.deploy.boot import PLAIN
-from pytest_pinet.lab.deploy.trial_guard import silence_of
+from pytest_pinet.lab.deploy.trial import silence_of
 from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.lab.lease import TrialLocks
 from pytest_pinet.lab.node.node_login import NoAnswer

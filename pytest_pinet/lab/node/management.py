@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.counting import is_count
-from pytest_pinet.evidence.nfs_root import NFS_ROOT
+from pytest_pinet.evidence.management_octets import NFS_ROOT
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.management import Management, ManagementMode
@@ -180,7 +180,7 @@ def _below(devices: Iterable[str], lower: Mapping[str, set[str]]) -> set[str]:
 def check_declared(node: Node, found: FoundManagement) -> None:
     """Raise LinkError if the lab file declares another way into a node than the one that was found."""
     declared, seen = node.management, found.of(node)
-    if declared is None or declared.mode is ManagementMode.SERIAL:
+    if declared is None:
         return
     carrying = node.carrying
     if declared == seen and (carrying is None or carrying.device in found.carriers):

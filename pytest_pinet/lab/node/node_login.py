@@ -10,7 +10,6 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.console.record import KernelEventKind
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
-from pytest_pinet.model.management import ManagementMode
 
 if TYPE_CHECKING:
     from pytest_pinet.lab.console.record import ConsoleRecord
@@ -71,8 +70,6 @@ class NodeLogin:
         """
         deadline = Deadline(timeout_s)
         booted_s = self._on_console(timeout_s) if self._strategy.has_login else float("inf")
-        if self._node.management is not None and self._node.management.mode is ManagementMode.SERIAL:
-            return self._console_shell()
         self._over_ssh(deadline, booted_s)
         return self._shell()
 
@@ -124,24 +121,12 @@ class NodeLogin:
             why = first_line(error.__cause__ or error)
             raise ConsoleError(f"no login over the serial console of {name}: {why}", act) from error
 
-    def _console_shell(self) -> SshShell:
-        from pytest_pinet.lab.console.drivers import PiSerialDriver
-        from pytest_pinet.lab.node.console_shell import ConsoleShell
-
-        line = self._strategy.console
-        if not isinstance(line, PiSerialDriver):
-            raise ConsoleError(
-                f"{self._node.name} has management: serial, which needs PiSerialDriver, not {type(line).__name__}",
-                "use PiSerialDriver of pytest_pinet.lab.drivers in the lab file",
-            )
-        return ConsoleShell(self._node.name, line)
-
     def _over_ssh(self, deadline: Deadline, booted_s: float) -> None:
         name = self._node.name
         if self._strategy.ssh is None:
             raise LabError(
                 f"the target of {name} has no ssh driver",
-                f"add PiSSHDriver to it in the lab file, or write `management: serial` at {self._node.where}",
+                f"add PiSSHDriver to it in the lab file, at {self._node.where}",
             )
         try:
             # A booting Pi shows its login prompt before DHCP has given it an address.

@@ -342,7 +342,7 @@ class NodeSession:
 
     def _remove_left_build(self) -> bool:
         """Remove the build of a crashed process; return whether the node still runs that build. Raises SshError."""
-        from pytest_pinet.lab.deploy.boot_file_store import Tftp
+        from pytest_pinet.lab.deploy.board import Tftp
         from pytest_pinet.lab.deploy.recovery import put_back
 
         server = None

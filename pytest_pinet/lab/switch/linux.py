@@ -20,8 +20,15 @@ from pytest_pinet.errors import SwitchError
 from pytest_pinet.execution.names import quoted
 from pytest_pinet.execution.shell import Shell, as_root, last_line
 from pytest_pinet.lab.ssh import SshConnection, ssh_words
-from pytest_pinet.lab.switch import kinds
-from pytest_pinet.lab.switch.switchport import About, Capability, Neighbour, PortCounters, PortState, neighbours_by_port
+from pytest_pinet.lab.switch.switchport import (
+    About,
+    Capability,
+    Neighbour,
+    PortCounters,
+    PortState,
+    linux_kind,
+    neighbours_by_port,
+)
 from pytest_pinet.model.lab import Switch
 
 _NO_SUCH_PORT = 44
@@ -92,7 +99,7 @@ class LinuxSwitch:
 
     @property
     def about(self) -> About:
-        return kinds.linux()
+        return linux_kind()
 
     @cached_property
     def capabilities(self) -> frozenset[Capability]:

@@ -9,11 +9,9 @@ from functools import cached_property
 
 from pytest_pinet.config.switches import timeout
 from pytest_pinet.errors import SwitchError, mistake_in
-from pytest_pinet.lab.switch import kinds
 from pytest_pinet.lab.switch import snmp_tables as mib
-from pytest_pinet.lab.switch.snmp_bridge import SnmpVlanTable, access_vlan
+from pytest_pinet.lab.switch.snmp_bridge import SnmpVlanTable, access_vlan, by_fdb, by_lldp
 from pytest_pinet.lab.switch.snmp_client import Access, Oid, SnmpClient, Value
-from pytest_pinet.lab.switch.snmp_neighbours import by_fdb, by_lldp
 from pytest_pinet.lab.switch.snmp_proxy import SnmpProxy
 from pytest_pinet.lab.switch.switchport import (
     UNPLACED,
@@ -23,6 +21,7 @@ from pytest_pinet.lab.switch.switchport import (
     PortCounters,
     PortState,
     neighbours_by_port,
+    snmp_kind,
 )
 from pytest_pinet.model.forms import snmp_address
 from pytest_pinet.model.lab import Switch
@@ -80,7 +79,7 @@ class SnmpSwitch:
     @cached_property
     def about(self) -> About:
         (object_id,) = self._client.get([mib.SYS_OBJECT_ID])
-        kind = kinds.snmp(".".join(map(str, object_id)) if isinstance(object_id, tuple) else "")
+        kind = snmp_kind(".".join(map(str, object_id)) if isinstance(object_id, tuple) else "")
         return replace(kind, note=self._note)
 
     @property

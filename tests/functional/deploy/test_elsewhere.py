@@ -13,7 +13,7 @@ from labgrid.resource import TFTPProvider
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import UnsupportedError
-from pytest_pinet.lab.deploy.boot_file_store import PartitionAccess, Tftp
+from pytest_pinet.lab.deploy.board import PartitionAccess, Tftp
 from pytest_pinet.lab.deploy.deployment import Deployment
 from pytest_pinet.lab.deploy.recovery import Leftover, put_back
 from pytest_pinet.lab.ssh import SshShell

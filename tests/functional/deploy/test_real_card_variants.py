@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.tuning.boot_lines import NO_LINES
+from pytest_pinet.tuning.setting import NO_LINES
 from tests.support import build_files as made
 from tests.support.boot_cards import MAILBOX, Setup, build_of, card_names, document
 from tests.support.trial_files import Builds, expected_tryboot, refusal, tryboot

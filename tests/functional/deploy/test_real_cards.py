@@ -16,7 +16,7 @@ from pytest_pinet.builds.config_txt import first_line, pi_models
 from pytest_pinet.builds.kernel_files import read_image
 from pytest_pinet.lab.deploy.card import read_boot_report
 from pytest_pinet.lab.deploy.known_good import COPY, cmdline_text
-from pytest_pinet.tuning.boot_lines import BootLines
+from pytest_pinet.tuning.setting import BootLines
 from tests.support.boot_cards import CardOnDisk, Setup, board_names, build_of, card_names, document, image
 from tests.support.local_shell import LocalShell
 from tests.support.trial_files import Builds, expected_tryboot, is_pi5, refusal, tryboot

@@ -16,10 +16,10 @@ import pytest
 
 from pytest_pinet.lab.deploy.card import Card, with_autoboot
 from pytest_pinet.lab.ssh import SshShell
+from pytest_pinet.virtual.container import ProcessId, wait_gone
 from pytest_pinet.virtual.launcher import launcher
-from pytest_pinet.virtual.processes import ProcessId, wait_gone
+from pytest_pinet.virtual.runtime import ssh_command
 from pytest_pinet.virtual.spec import spec_of
-from pytest_pinet.virtual.status import ssh_command
 from tests.support.emulated_gate import NEEDS, card_or_skip
 from tests.support.gate_project import wait_until
 from tests.support.small_virtual_lab import Bench, bench_up, console, expect, log_in, processes, small_lab

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_pinet.builds.archives import deb_data, unpacked
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.emulated import image, prepare
+from pytest_pinet.emulated import image
 from pytest_pinet.emulated.rootfs import SYSTEMD
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.deploy.root_files import MAKING_GROWTH
@@ -65,7 +65,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     with ExitStack() as stack:
         if request.param:
             stack.enter_context(packages_of(request.param))
-            stack.enter_context(patch.object(prepare, "card_image", partial(card_of, request.param)))
+            stack.enter_context(patch.object(image, "card_image", partial(card_of, request.param)))
         yield stack.enter_context(emulated_session(tmp_path_factory.mktemp("debian"), with_systemd))
 
 

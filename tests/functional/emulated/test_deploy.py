@@ -92,28 +92,6 @@ def test_a_single_module_is_replaced_without_a_boot(node: NodeSession, tmp_path:
     node.deployment.start(None)
 
 
-@pytest.mark.slow
-def test_a_module_is_replaced_over_the_console(tmp_path_factory: pytest.TempPathFactory) -> None:
-    def over_the_console(text: str) -> str:
-        assert text.count("    virt-1:\n      board: virt\n") == 1
-        return text.replace(
-            "    virt-1:\n      board: virt\n", "    virt-1:\n      board: virt\n      management: serial\n"
-        )
-
-    folder = tmp_path_factory.mktemp("serial")
-    with emulated_session(folder, over_the_console) as session:
-        (node,) = session.pool.get([session.lab.nodes[NODE]], 60.0)
-        assert type(node.shell).__name__ == "ConsoleShell"
-        path = node.shell.run("modinfo -n e1000e").stdout.strip()
-        (folder / Path(path).name).write_bytes(node.shell.fetch(f"cat {path}", 60.0))
-        build = load_build(str(folder / Path(path).name))
-        node.deployment.check(build)
-        running = node.deployment.start(build)
-        assert running.modules["e1000e"].build_id == build.modules["e1000e"].build_id
-        node.deployment.start(None)
-        assert not node.deployment.take_back()
-
-
 @pytest.mark.smoke
 def test_a_kernel_that_panics_and_boots_by_itself_is_a_finding(node: NodeSession, tmp_path: Path) -> None:
     build = of_yaml(tmp_path, f"name: broken\ncmdline: {PANIC}\n")

@@ -16,7 +16,7 @@ from pytest_pinet.builds.load import load_build
 from pytest_pinet.config.labfile import load
 from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.access import LabAccess
-from pytest_pinet.lab.deploy.trial_guard import LOG
+from pytest_pinet.lab.deploy.trial import LOG
 from pytest_pinet.lab.labgrid.identity import Identity
 from tests.support.emulated_desk import EmulatedDesk, emulated_desk, is_as_found
 from tests.support.emulated_gate import NEEDS

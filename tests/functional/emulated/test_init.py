@@ -17,7 +17,7 @@ from functools import partial
 import pytest
 
 from pytest_pinet.config.labfile import load
-from pytest_pinet.emulated import prepare
+from pytest_pinet.emulated import image
 from tests.support.debian_release import card_of
 from tests.support.emulated_desk import EmulatedDesk, emulated_desk
 from tests.support.emulated_gate import BOOT_S, NEEDS
@@ -114,7 +114,7 @@ def test_a_login_is_enough_for_a_lab_a_measurement_and_gates(
 ) -> None:
     kind = KINDS[name]
     if kind.release:
-        monkeypatch.setattr(prepare, "card_image", partial(card_of, kind.release))
+        monkeypatch.setattr(image, "card_image", partial(card_of, kind.release))
     hidden = lab_with_peer(
         "hidden",
         {"virt": f"title: QEMU virt, {_VIRT}", "like-pi4b": f"title: Raspberry Pi 4 Model B Rev 1.4, {_VIRT}"},

@@ -22,7 +22,7 @@ from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.restoration import restore_crashed
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
 from pytest_pinet.lab.switch.switchport import Capability
-from pytest_pinet.virtual.status import ssh_command
+from pytest_pinet.virtual.runtime import ssh_command
 from tests.support.emulated_gate import NEEDS, card_or_skip, patient
 from tests.support.gate_project import BIN, GateLab, Project, wait_until
 from tests.support.labgrid_head import labgrid_head

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.virtual.processes import ProcessId
+from pytest_pinet.virtual.container import ProcessId
 from pytest_pinet.virtual.runtime import Runtime
 from tests.support.gate_project import BIN, GateLab, Project, lab_text, wait_until
 

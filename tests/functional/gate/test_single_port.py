@@ -82,17 +82,6 @@ def test_rate(link, gate):
         noise.stop()
 """
 
-SERIAL = """
-import pytest
-
-
-@pytest.mark.pinet(board="pi4b", nic="onboard")
-def test_rate(link, gate):
-    assert type(link.dut.shell).__name__ == "ConsoleShell"
-    assert link.dut.shell.run("echo $SSH_CONNECTION").stdout == "\\n"
-    gate.tcp(link, "tx")
-"""
-
 
 @pytest.fixture(scope="module")
 def one_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateLab]:
@@ -187,18 +176,3 @@ def test_check_matrix_and_doctor_name_the_mode_and_its_cost(
     assert (by_check["switch port agrees"], by_check["cabling"]) == ("ok", "ok")
     (finding,) = (one for one in found if one["check"] == "management")
     assert (finding["status"], finding["node"], finding["message"]) == ("ok", "pi4b-1", f"same: {cost}")
-
-
-@pytest.mark.slow
-def test_a_board_without_a_network_for_ssh_is_measured_over_its_console(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    text = lab_text(SINGLE_PORT)
-    old = "    pi4b-1:\n      board: pi4b\n      management: same"
-    assert text.count(old) == 1
-    text = text.replace(old, old.replace("same", "serial"))
-    with lab_up(tmp_path_factory.mktemp("serial") / "serial.yaml", text) as lab:
-        project = project_maker(tmp_path_factory, lab)({"test_it.py": SERIAL})
-        output = project.pytest(timeout_s=300)
-        output.assert_outcomes(passed=1)
-        assert set(project.verdicts.values()) <= {"pass", "marginal"}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import SshError
-from pytest_pinet.lab.relay.server import PROGRAM, SOCKET, PeerRelay, feed
+from pytest_pinet.lab.relay import PROGRAM, SOCKET, PeerRelay, feed
 from pytest_pinet.lab.ssh import SshConnection, SshShell, ssh_words
 from tests.support.local_shell import LocalShell
 from tests.support.sshd_settings import sshd_settings

@@ -6,8 +6,7 @@ import threading
 import pytest
 
 from pytest_pinet.errors import InvalidMeasurement, LinkError
-from pytest_pinet.evidence.device_traffic import CountedDevice, Crossing, Moved
-from pytest_pinet.evidence.interface import read_interface
+from pytest_pinet.evidence.interface import CountedDevice, Crossing, Moved, read_interface
 from tests.support.local_shell import LocalShell
 
 SIZE = 4_000_000

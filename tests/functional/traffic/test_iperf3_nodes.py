@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,15 +13,17 @@ import pytest
 
 from pytest_pinet.errors import (
     ConfigError,
+    SshError,
     TrafficError,
     UnsupportedError,
 )
+from pytest_pinet.execution.shell import Completed, Process, Shell
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic import processes
 from pytest_pinet.traffic.iperf3 import Iperf3
 from pytest_pinet.traffic.tool import TrafficJob
 from tests.support.iperf3_ends import DUT, PEER, TCP, Ends
-from tests.support.local_shell import LocalShell
+from tests.support.local_shell import LocalProcess, LocalShell
 
 
 @pytest.fixture
@@ -104,7 +108,7 @@ def _tools(folder: Path, *names: str) -> dict[str, str]:
 
 def test_an_old_iperf3_is_refused_before_traffic(ends: Ends, tmp_path: Path) -> None:
     ends.peer._env = _tool(tmp_path, "echo 'iperf 3.9 (cJSON 1.7.13)'")
-    with pytest.raises(UnsupportedError, match=r"--bidir needs iperf3 3\.11 .*: dut-1 has 3\.\d+, peer-1 has 3\.9"):
+    with pytest.raises(UnsupportedError, match=r"peer-1: iperf3 3\.9 is older than 3\.12"):
         ends.measure(replace(TCP, direction=Direction.BIDIR))
     assert len(ends.spawned["dut-1"]) == len(ends.spawned["peer-1"]) == 1  # the version queries
 
@@ -150,3 +154,92 @@ def test_mistakes_are_reported_before_anything_runs(ends: Ends) -> None:
     with pytest.raises(ConfigError, match="udp needs a bitrate"):
         ends.measure(Traffic(Direction.TX, udp=True))
     assert ends.spawned == {"dut-1": [], "peer-1": []}
+
+
+SHELL = LocalShell()
+
+
+def gone(process: LocalProcess) -> bool:
+    try:
+        os.killpg(process.pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_it_is_a_shell() -> None:
+    shell: Shell = SHELL
+    process: Process = shell.spawn("true")
+    assert process.wait(20) == Completed(0, "", "")
+    assert shell.name == "runner"
+
+
+def test_a_command_line_runs_to_its_end() -> None:
+    assert SHELL.run("echo out; echo err >&2; exit 3") == Completed(3, "out\n", "err\n")
+
+
+def test_its_environment_can_be_replaced() -> None:
+    assert LocalShell(env={"PATH": "/nonexistent"}).run("ls").returncode == 127
+
+
+def test_a_killed_command_has_a_shells_exit_status() -> None:
+    assert SHELL.run("kill -9 $$").returncode == 137
+
+
+def test_a_process_that_takes_too_long_is_stopped_and_named() -> None:
+    with pytest.raises(SshError, match=r"runner did not finish 'sleep 60' within 0\.2 s"):
+        SHELL.run("sleep 60", timeout_s=0.2)
+
+
+def test_a_megabyte_of_output_blocks_nothing() -> None:
+    assert len(SHELL.run("head -c 1000000 /dev/zero | tr '\\0' x").stdout) == 1_000_000
+
+
+def test_lines_come_as_they_are_complete(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    process = SHELL.spawn(f"echo one; printf tw; until [ -e {go} ]; do sleep 0.02; done; echo o; printf three")
+    seen: list[str] = []
+    while not seen:
+        seen += process.lines()
+    assert seen == ["one"]
+    go.touch()
+    assert process.wait(20).stdout == "one\ntwo\nthree"
+    assert process.lines() == ["two"]
+    assert process.lines() == []
+
+
+def test_waiting_has_a_deadline_and_the_command_goes_on() -> None:
+    process = SHELL.spawn("sleep 60")
+    try:
+        with pytest.raises(TimeoutError):
+            process.wait(0.05)
+        assert process.poll() is None
+    finally:
+        process.stop()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["sleep 60", "sleep 60 & sleep 60 & wait", "trap '' TERM; sleep 60; sleep 60", "sleep 60 & kill -STOP $$; wait"],
+)
+def test_stopping_ends_all_that_was_started(command: str) -> None:
+    process = SHELL.spawn(f"echo started; {command}")
+    assert until(lambda: "started" in process.lines())
+    assert process.stop().stdout == "started\n"
+    assert process.poll() is not None
+    assert until(lambda: gone(process))
+
+
+def test_stopping_what_has_ended_is_harmless_and_keeps_its_status() -> None:
+    process = SHELL.spawn("echo done; exit 4")
+    process.wait(20)
+    assert process.stop() == process.stop() == Completed(4, "done\n", "")

@@ -14,8 +14,8 @@ import pytest
 
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.virtual import launcher as launching
+from pytest_pinet.virtual.container import ProcessId, wait_gone
 from pytest_pinet.virtual.launcher import launcher
-from pytest_pinet.virtual.processes import ProcessId, wait_gone
 from pytest_pinet.virtual.runtime import Runtime
 from tests.support.small_virtual_lab import processes, small_lab
 

@@ -17,8 +17,8 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.lab.launcher import launcher_of
 from pytest_pinet.virtual.launcher import launcher
+from pytest_pinet.virtual.runtime import ssh_command, status
 from pytest_pinet.virtual.spec import mac_address
-from pytest_pinet.virtual.status import ssh_command, status
 from tests.support.gate_project import wait_until
 from tests.support.small_virtual_lab import (
     FULL_MBPS,

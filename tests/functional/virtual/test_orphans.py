@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.virtual.processes import ProcessId, wait_gone
+from pytest_pinet.virtual.container import ProcessId, wait_gone
 from pytest_pinet.virtual.runtime import Runtime
 from tests.support.gate_project import wait_until
 from tests.support.small_virtual_lab import processes, small_lab

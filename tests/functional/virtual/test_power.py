@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 import pytest
 import yaml
 
-from pytest_pinet.virtual.status import status
+from pytest_pinet.virtual.runtime import status
 from tests.support.gate_project import wait_until
 from tests.support.small_virtual_lab import LAB_FILE, Bench, bench_up
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.virtual.credentials import password_hash
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.loopback import peer_uid
-from pytest_pinet.virtual.status import ssh_command
+from pytest_pinet.virtual.runtime import password_hash, ssh_command
 from tests.support.small_virtual_lab import Bench, bench_up, console, expect, log_in, small_lab
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")

@@ -11,9 +11,8 @@ from contextlib import suppress
 
 import pytest
 
-from pytest_pinet.virtual.link_models import wire_rate
+from pytest_pinet.virtual.link_models import node_queue, token_bucket, wire_rate
 from pytest_pinet.virtual.namespaces import NetNamespace, ip, tc
-from pytest_pinet.virtual.shaping import node_queue, token_bucket
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 

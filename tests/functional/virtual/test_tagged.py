@@ -12,7 +12,7 @@ import pytest
 
 from pytest_pinet.virtual.namespaces import NetNamespace, ip
 from pytest_pinet.virtual.spec import BRIDGE
-from pytest_pinet.virtual.tagged import TaggedHost
+from pytest_pinet.virtual.switch import TaggedHost
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 

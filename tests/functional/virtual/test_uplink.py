@@ -13,7 +13,7 @@ import pytest
 
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.switch.managed_switch import open_switch
-from pytest_pinet.virtual.status import ssh_command, status
+from pytest_pinet.virtual.runtime import ssh_command, status
 from tests.support.gate_project import wait_until
 from tests.support.small_virtual_lab import FULL_MBPS, LEAST, MOST, SCALE, Bench, bench_up
 

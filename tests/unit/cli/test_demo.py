@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from pytest_pinet.cli import pinet
 from pytest_pinet.cli.demo import Traces
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.virtual import launcher, requirements, runtime, system_packages
+from pytest_pinet.virtual import launcher, requirements, runtime
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def run(*words: str) -> Result:
 def test_what_it_needs_comes_first_and_without_a_yes_nothing_is_written(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(system_packages, "missing_packages", lambda: ["iperf3", "lldpd"])
+    monkeypatch.setattr(requirements, "missing_packages", lambda: ["iperf3", "lldpd"])
     done = run()
     assert done.output.splitlines()[1:] == [
         "  needs     root for network namespaces: this user is root",
@@ -46,7 +46,7 @@ def test_what_it_needs_comes_first_and_without_a_yes_nothing_is_written(
 
 
 def test_without_root_and_sudo_nothing_is_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system_packages, "missing_packages", list)
+    monkeypatch.setattr(requirements, "missing_packages", list)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("PATH", str(place))
     done = run("--yes")
@@ -67,7 +67,7 @@ def ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("ordinary_user")
 def test_only_root_can_install_packages(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system_packages, "missing_packages", lambda: ["iperf3", "lldpd"])
+    monkeypatch.setattr(requirements, "missing_packages", lambda: ["iperf3", "lldpd"])
     done = run("--yes")
     assert str(done.exception) == (
         "the virtual lab needs system packages, which only root can install: iperf3 lldpd\n"
@@ -78,7 +78,7 @@ def test_only_root_can_install_packages(place: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("ordinary_user")
 def test_an_ordinary_user_is_told_of_the_user_namespace_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system_packages, "missing_packages", list)
+    monkeypatch.setattr(requirements, "missing_packages", list)
     done = run()
     assert done.output.splitlines()[1] == (
         "  needs     root for network namespaces: this user becomes root of a user namespace"
@@ -92,13 +92,13 @@ def test_packages_are_known_before_they_are_installed(place: Path, monkeypatch: 
     def crash() -> None:
         raise LabError("apt-get failed")
 
-    monkeypatch.setattr(system_packages, "missing_packages", lambda: ["iperf3"])
-    monkeypatch.setattr(system_packages, "plan_installation", lambda packages: [*packages, "libiperf0"])
-    monkeypatch.setattr(system_packages, "install_packages", crash)
+    monkeypatch.setattr(requirements, "missing_packages", lambda: ["iperf3"])
+    monkeypatch.setattr(requirements, "plan_installation", lambda packages: [*packages, "libiperf0"])
+    monkeypatch.setattr(requirements, "install_packages", crash)
     assert isinstance(run("--yes").exception, LabError)
     kept = json.loads((place / "state" / "pytest-pinet-demo.json").read_text())
     assert sorted(kept["packages"]) == ["iperf3", "libiperf0"]
-    monkeypatch.setattr(system_packages, "remove_packages", sorted)
+    monkeypatch.setattr(requirements, "remove_packages", sorted)
     done = run("--remove", "--yes").output
     assert "removes the system packages that were installed for demos: " in done
     assert "removed: 1 folder, 2 system packages" in done
@@ -138,7 +138,7 @@ def gated(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
                 results.write_text(json.dumps({"results": [{"verdict": next(left)}]}))
             return 1
 
-        monkeypatch.setattr(system_packages, "missing_packages", list)
+        monkeypatch.setattr(requirements, "missing_packages", list)
         monkeypatch.setattr(launcher, "launcher", Mock)
         monkeypatch.setattr(runtime, "Runtime", Mock())
         monkeypatch.setattr("pytest_pinet.cli.demo._child", gate)

@@ -188,7 +188,7 @@ def test_a_switch_port_is_compared_with_its_nic(bench: Lab, port: PortState, sta
 
 
 def test_iperf3_versions_must_be_supported_and_comparable() -> None:
-    assert {f.status for f in node_checks.judge_iperf3({"a": Version(3, 12), "b": Version(3, 9)})} == {Status.OK}
+    assert {f.status for f in node_checks.judge_iperf3({"a": Version(3, 12), "b": Version(3, 13)})} == {Status.OK}
     *others, threads = node_checks.judge_iperf3({"a": Version(3, 12), "b": Version(3, 12), "c": Version(3, 18)})
     assert {f.status for f in others} == {Status.OK}
     assert threads.status is Status.WRONG
@@ -202,8 +202,9 @@ def test_iperf3_versions_must_be_supported_and_comparable() -> None:
         "iperf3 3.12 runs its streams in one thread, unlike 3.18 on the other node: "
         "compare results only with results of these two versions"
     )
-    (old,) = node_checks.judge_iperf3({"a": Version(3, 1)})
-    assert (old.status, old.act) == (Status.WRONG, "on that node: install iperf3 3.7 or newer")
+    (old,) = node_checks.judge_iperf3({"a": Version(3, 9)})
+    assert (old.status, old.act) == (Status.WRONG, "on that node: install iperf3 3.12 or newer")
+    assert old.message == "iperf3 3.9 is older than 3.12, which Debian 12 has: Debian 11 (iperf3 3.9) is too old"
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.emulated.card import BOOT_START, FLAG_AT, list_boot, make_card, read_boot, take_flag, write_boot
-from pytest_pinet.emulated.kernel_package import KernelPackage, arm64_image, dependencies
-from pytest_pinet.emulated.packages import open_package
+from pytest_pinet.emulated.packages import KernelPackage, arm64_image, dependencies, open_package
 from pytest_pinet.emulated.rootfs import Archive, System, boot_modules, guest_file, make_root
 from pytest_pinet.errors import LabError
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import re
 import shutil
+import socket
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_pinet.config.labfile import load
-from pytest_pinet.emulated.image import recipe
-from pytest_pinet.emulated.machine import RASPI3B, VIRT, EmulatedMachine, Files, command
-from pytest_pinet.emulated.prepare import COMMANDS, check_commands, prepare, qemu_devices
+from pytest_pinet.emulated.image import COMMANDS, check_commands, prepare, qemu_devices, recipe
+from pytest_pinet.emulated.machine import RASPI3B, VIRT, EmulatedMachine, Files, Qmp, command
 from pytest_pinet.emulated.rootfs import BUSYBOX, SYSTEMD
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.topology import parse_topology
-from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.launcher import launcher
+from pytest_pinet.virtual.pi_firmware import BootSettings
 from pytest_pinet.virtual.requirements import packages_of
 from pytest_pinet.virtual.runtime import Runtime
 from pytest_pinet.virtual.spec import InterfaceSpec, spec_of
@@ -66,9 +70,9 @@ def test_a_network_manager_is_for_all_boards_of_the_lab_a_card_with_systemd(
     lab = changed(tmp_path, "clock: virtual\n      boot_timeout: 120 s", "manager: dhcpcd")
     assert [spec.node.manager for spec in spec_of(lab).nodes] == [None, None, "dhcpcd", None]
     chosen = []
-    monkeypatch.setattr("pytest_pinet.emulated.prepare.card_image", lambda _, system: chosen.append(system))
-    monkeypatch.setattr("pytest_pinet.emulated.prepare.check_commands", lambda: None)
-    monkeypatch.setattr("pytest_pinet.emulated.prepare.qemu_devices", lambda: ("8.0", VIRT.nics.values()))
+    monkeypatch.setattr("pytest_pinet.emulated.image.card_image", lambda _, system: chosen.append(system))
+    monkeypatch.setattr("pytest_pinet.emulated.image.check_commands", lambda: None)
+    monkeypatch.setattr("pytest_pinet.emulated.image.qemu_devices", lambda: ("8.0", VIRT.nics.values()))
     prepare(lab, lambda _: None)
     prepare(load(EMULATED), lambda _: None)
     assert chosen == [SYSTEMD, BUSYBOX]
@@ -143,7 +147,7 @@ def test_the_lab_is_not_locked_while_the_first_card_is_made(tmp_path: Path, monk
             raise LabError("the lab was not locked")
 
     monkeypatch.setattr("pytest_pinet.virtual.runtime.LOCK_TIMEOUT_S", 0.5)
-    monkeypatch.setattr("pytest_pinet.emulated.prepare.prepare", prepared)
+    monkeypatch.setattr("pytest_pinet.emulated.image.prepare", prepared)
     with pytest.raises(LabError, match="the lab was not locked"):
         launcher().up(lab)
     assert not Runtime.of(lab.file).path.exists()
@@ -151,9 +155,9 @@ def test_the_lab_is_not_locked_while_the_first_card_is_made(tmp_path: Path, monk
 
 def test_a_nic_that_needs_a_newer_qemu_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offered = ("7.2.22", frozenset({"e1000e", "virtio-net-pci", "usb-net"}))
-    monkeypatch.setattr("pytest_pinet.emulated.prepare.check_commands", lambda: None)
-    monkeypatch.setattr("pytest_pinet.emulated.prepare.qemu_devices", lambda: offered)
-    monkeypatch.setattr("pytest_pinet.emulated.prepare.card_image", lambda *_: tmp_path / "card.img")
+    monkeypatch.setattr("pytest_pinet.emulated.image.check_commands", lambda: None)
+    monkeypatch.setattr("pytest_pinet.emulated.image.qemu_devices", lambda: offered)
+    monkeypatch.setattr("pytest_pinet.emulated.image.card_image", lambda *_: tmp_path / "card.img")
     assert prepare(load(EMULATED), lambda _: None) == tmp_path / "card.img"
     with pytest.raises(LabError, match=r"QEMU 7\.2\.22 on this machine cannot emulate igb, which"):
         prepare(load(EMULATED.with_name("emulated-igb.yaml")), lambda _: None)
@@ -249,3 +253,74 @@ def test_a_board_that_shares_its_port_has_no_nic_for_ssh(machine: EmulatedMachin
     words = (machine, Files("k", "i", "/card"), "root=x", nics, "/dev/pts/7", True, (5, 6))
     assert "mgmt" in " ".join(command(*words))
     assert "mgmt" not in " ".join(command(*words, management=False))
+
+
+GREETING: Mapping[str, Any] = {"QMP": {"version": {}}}
+
+
+def exchange(
+    answers: Callable[[str], list[Mapping[str, Any] | None]], commands: list[str]
+) -> tuple[list[str], list[tuple[str, Mapping[str, Any]]]]:
+    """Return the result of each command, and the events.
+
+    The far end sends the results of ``answers`` (None: it ends).
+    """
+    events: list[tuple[str, Mapping[str, Any]]] = []
+
+    async def far_end(sock: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=sock)
+        writer.write(json.dumps(GREETING).encode() + b"\r\n")
+        while line := await reader.readline():
+            for answer in answers(json.loads(line)["execute"]):
+                if answer is None:
+                    writer.close()
+                    return
+                writer.write(json.dumps(answer).encode() + b"\r\n")
+        writer.close()
+
+    async def run() -> list[str]:
+        ours, theirs = socket.socketpair()
+        for sock in (ours, theirs):
+            sock.setblocking(False)
+        server = asyncio.get_running_loop().create_task(far_end(theirs))
+        qmp = Qmp(lambda name, data: events.append((name, data)))
+        found = []
+        try:
+            await qmp.connect(ours)
+            for command in commands:
+                try:
+                    found.append(str(await qmp.run(command)))
+                except LabError as error:
+                    found.append(str(error))
+        finally:
+            qmp.close()
+            await server
+        return found
+
+    return asyncio.run(asyncio.wait_for(run(), 10)), events
+
+
+def test_events_do_not_disturb_the_order_of_answers() -> None:
+    event = {"event": "SHUTDOWN", "data": {"guest": True, "reason": "guest-reset"}}
+    found, events = exchange(lambda command: [event, {"return": command}], ["a", "b"])
+    assert found == ["a", "b"]
+    assert events == [("SHUTDOWN", {"guest": True, "reason": "guest-reset"})] * 3
+
+
+def test_an_error_answer_is_raised_with_its_text() -> None:
+    def answers(command: str) -> list[Mapping[str, Any] | None]:
+        return [{"return": {}} if command == "qmp_capabilities" else {"error": {"desc": "Device 'x' not found"}}]
+
+    assert exchange(answers, ["set_link"])[0] == ["QEMU refused the command set_link: Device 'x' not found"]
+
+
+def test_a_command_fails_when_qemu_ends() -> None:
+    def answers(command: str) -> list[Mapping[str, Any] | None]:
+        return [{"return": {}} if command == "qmp_capabilities" else None]
+
+    assert "QEMU has ended" in exchange(answers, ["stop"])[0][0]
+
+
+def test_a_connection_fails_when_qemu_ends_at_once() -> None:
+    with pytest.raises(LabError, match="QEMU has ended"):
+        exchange(lambda _: [None], [])

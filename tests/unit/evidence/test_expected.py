@@ -6,8 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from pytest_pinet.evidence.carrier import CarrierReading, carrier_events
-from pytest_pinet.evidence.observer import ExpectedChanges
+from pytest_pinet.evidence.observer import CarrierReading, ExpectedChanges, carrier_events
 from pytest_pinet.model.measurement import EventKind
 
 

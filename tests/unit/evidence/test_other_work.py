@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.evidence import other_work
+from pytest_pinet.evidence.node_state import Processors
 from pytest_pinet.evidence.other_work import COMMAND, OtherPrograms, Snapshot, ThisMachine, parse, used_between
-from pytest_pinet.evidence.processors import Processors
 from pytest_pinet.evidence.sources import Texts
 from pytest_pinet.model.evidence import EndEvidence
 from tests.support.local_shell import LocalShell

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pytest_pinet.evidence.counting import rise, rises, rises_by_cpu
-from pytest_pinet.evidence.interface_counters import InterfaceCounters
-from pytest_pinet.evidence.interrupts import Interrupts
-from pytest_pinet.evidence.kernel_messages import KernelMessages, last_stamp
-from pytest_pinet.evidence.nic_counters import NicCounters
-from pytest_pinet.evidence.processors import Processors, uptime
-from pytest_pinet.evidence.softirqs import SoftIrqs
-from pytest_pinet.evidence.softnet import Softnet
+from pytest_pinet.evidence.counters import InterfaceCounters, Interrupts, NicCounters, SoftIrqs, Softnet
+from pytest_pinet.evidence.counting import NARROW, grown, link_speed, rise, rises, rises_by_cpu, since
+from pytest_pinet.evidence.node_state import (
+    KernelMessages,
+    Processors,
+    Thermals,
+    last_stamp,
+    parse_temperature,
+    troubles,
+    uptime,
+)
 from pytest_pinet.evidence.sources import EvidenceSource, Texts
-from pytest_pinet.evidence.temperature import Thermals, parse_temperature
 from pytest_pinet.model.evidence import EndEvidence, Heat, Throttling
 
 NONE = EndEvidence("pi4b-1:onboard", "eth0", traffic_s=2.0)
@@ -333,3 +337,93 @@ def test_without_the_firmwares_command() -> None:
     found = added(Thermals(), text, "")
     assert found.before is not None
     assert found.after is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "moved"),
+    [
+        (10, 30, 20),
+        (NARROW - 10, 30, 40),
+        (NARROW + 10, NARROW + 30, 20),
+        # No 32-bit counter holds this value: it restarted, and the difference is negative.
+        (NARROW + 50, 30, 30 - NARROW - 50),
+    ],
+)
+def test_the_difference_of_a_counter(old: int, new: int, moved: int) -> None:
+    assert since(old, new) == moved
+
+
+@given(st.integers(0, NARROW - 1), st.integers(0, NARROW - 1))
+def test_a_narrow_counter_tells_what_was_moved_up_to_its_size(start: int, moved: int) -> None:
+    assert since(start, (start + moved) % NARROW) == moved
+    assert grown(start, (start + moved) % NARROW, moved) == moved
+
+
+@given(st.integers(0, 2 * NARROW), st.integers(0, NARROW), st.integers(0, NARROW // 2))
+def test_a_difference_is_never_more_than_possible(old: int, fell: int, most: int) -> None:
+    found = grown(old, max(0, old - fell), most)
+    assert found is None or 0 <= found <= most
+
+
+@pytest.mark.parametrize(
+    ("text", "mbps"),
+    [("1000", 1000), ("2500", 2500), ("0", None), ("-1", None), ("65535", None), ("4294967295", None), ("", None)],
+)
+def test_an_unknown_speed_is_none(text: str, mbps: int | None) -> None:
+    assert link_speed(text) == mbps
+
+
+CUT = "[   12.000001] ------------[ cut here ]------------"
+WARNED = "[   12.000003] WARNING: CPU: 0 PID: 7 at drivers/net/usb/lan78xx.c:1420 lan78xx_open+0x1c/0x40 [lan78xx]"
+BODY = """\
+[   12.000004] Modules linked in: lan78xx bcm2835_v4l2
+[   12.000005] CPU: 0 PID: 7 Comm: kworker/0:1 Not tainted 6.12.25-v8+ #1
+[   12.000006] Hardware name: Raspberry Pi 3 Model B Rev 1.2 (DT)
+[   12.000007] Call trace:
+[   12.000008]  lan78xx_open+0x1c/0x40 [lan78xx]
+[   12.000009] ---[ end trace 0000000000000000 ]---
+[   13.000000] eth0: renamed from eth1""".splitlines()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [WARNED],
+        ["[   12.000003][   T17] WARNING: CPU: 3 PID: 17 at net/core/dev.c:4 f+0x1/0x2"],
+        ["[   12.000003] WARNING: net/core/dev.c:4 at f+0x1/0x2, CPU#3: kworker/17"],
+        ["[   12.000003] kernel BUG at mm/slub.c:4321!"],
+        ["[   12.000002] NETDEV WATCHDOG: eth0 (lan78xx): transmit queue 0 timed out 5000 ms", WARNED],
+        ["[   12.000002] refcount_t: underflow; use-after-free.", WARNED],
+    ],
+)
+def test_a_trace_is_quoted_by_what_it_says(said: list[str]) -> None:
+    assert troubles([CUT, *said, *BODY]) == said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[   12.1] BUG: scheduling while atomic: swapper/0/0/0x00000002",
+        "[   12.1] Unable to handle kernel NULL pointer dereference at virtual address 0000000000000008",
+        "[   12.1] Internal error: Oops: 0000000096000004 [#1] PREEMPT SMP",
+        "[   12.1] WARNING: possible circular locking dependency detected",
+    ],
+)
+def test_a_trace_without_dashes_is_quoted_by_its_first_line(line: str) -> None:
+    assert troubles([line, *BODY]) == [line]
+
+
+def test_a_trace_that_says_nothing_else_is_quoted_by_its_dashes() -> None:
+    assert troubles([CUT, *BODY]) == [CUT]
+    assert troubles([CUT]) == [CUT]
+
+
+def test_two_traces_are_two() -> None:
+    assert troubles([CUT, WARNED, *BODY, CUT, WARNED.replace("12.", "14."), *BODY]) == [
+        WARNED,
+        WARNED.replace("12.", "14."),
+    ]
+
+
+def test_other_lines_with_such_a_word_are_no_trouble() -> None:
+    assert troubles(["[    1.0] usb 1-1: WARNING: this device is old", "[    1.1] bcmgenet: Link is Up"]) == []

@@ -94,10 +94,11 @@ def test_they_are_read_when_a_name_is_looked_up_and_once() -> None:
         "from pytest_pinet.tuning.registry import boot_part, read_tunings; "
         "boot_part(read_tunings({})[0]); "
         "assert read.cache_info().misses == 0; "
-        "assert not {'pytest_pinet.tuning.mtu', 'pytest_pinet.tuning.ring'} & set(sys.modules); "
+        "assert not {'pytest_pinet.tuning.stack_settings', 'pytest_pinet.tuning.nic_settings'} & set(sys.modules); "
         "read_tunings([{'mtu': 9000}, {'rps': 'all'}]); TUNINGS.names; "
         "assert read.cache_info().misses == 1; "
-        "assert 'pytest_pinet.tuning.mtu' in sys.modules and 'pytest_pinet.tuning.ring' not in sys.modules"
+        "assert 'pytest_pinet.tuning.stack_settings' in sys.modules; "
+        "assert 'pytest_pinet.tuning.nic_settings' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0
 

@@ -73,7 +73,6 @@ def values(points: Sequence[Point]) -> list[Point]:
     blank = {
         "connections": (),
         "state": "",
-        "spread": None,
         "artefacts": (),
         "limited_by": "",
         "boot": "",

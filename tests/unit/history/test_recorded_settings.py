@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.evidence.settings import read_end
+from pytest_pinet.evidence.build import read_end
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.history.compare import RunSet, compared
 from pytest_pinet.history.history import open_history

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.evidence.processors import Processors
+from pytest_pinet.evidence.node_state import Processors
 from pytest_pinet.evidence.sources import Texts
 from pytest_pinet.judge.bottleneck import limited_by
 from pytest_pinet.model.evidence import Cause, Diagnosis, EndEvidence
@@ -42,13 +42,12 @@ def _without_steal(text: str) -> str:
     return "\n".join(" ".join([*words[:8], "0", *words[9:]] if words[0][:3] == "cpu" else words) for words in lines)
 
 
-# Older versions do not report how much arrived.
 @pytest.mark.parametrize("version", ["3.12-debian12", "3.16", "3.21"])
 def test_a_sender_that_iperf3_held_at_its_rate(version: str) -> None:
-    traffic = Traffic(Direction.TX, udp=True, bitrate=Bitrate.mbps(20), duration_s=2.0, warmup_s=0.0)
+    traffic = Traffic(Direction.RX, udp=True, bitrate=Bitrate.mbps(20), duration_s=2.0, warmup_s=0.0)
     folder = DATA / "iperf3" / version
-    printed = [(folder / f"udp.{kind}").read_text() for kind in ("json", "err")]
-    measured = parse_client(printed[0], printed[1], int((folder / "udp.rc").read_text()), traffic)[Direction.TX]
+    printed = [(folder / f"udprev.{kind}").read_text() for kind in ("json", "err")]
+    measured = parse_client(printed[0], printed[1], int((folder / "udprev.rc").read_text()), traffic)[Direction.RX]
     found = cause(traffic, measured, ONE, TWO)
     assert (found.cause, found.text) == (Cause.SENDER, "the rate limit of the sender one:onboard is 20.0 Mbit/s")
     unlimited = replace(traffic, bitrate=Bitrate.mbps(40))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.evidence import device_traffic
+from pytest_pinet.evidence import interface
 from pytest_pinet.measure.counters import CounterCheck
 from tests.support.link_stand_in import TX, UP, link
 
@@ -18,9 +18,9 @@ def test_the_duplex_is_that_after_the_traffic(tmp_path: Path, monkeypatch: pytes
     uncounted: Any = SimpleNamespace(capabilities=frozenset())
     here = link(tmp_path)
     here = replace(here, switches={end.port.switch: uncounted for end in here.ends})
-    monkeypatch.setattr(device_traffic, "read_interface", lambda *_: UP)
+    monkeypatch.setattr(interface, "read_interface", lambda *_: UP)
     cables = CounterCheck(here)
     assert cables.duplexes == ["full", "full"]
-    monkeypatch.setattr(device_traffic, "read_interface", lambda *_: replace(UP, duplex="half"))
+    monkeypatch.setattr(interface, "read_interface", lambda *_: replace(UP, duplex="half"))
     cables.check([], TX)
     assert cables.duplexes == ["half", "half"]

@@ -7,14 +7,14 @@ import pytest
 from pytest_pinet.model.management import Management, ManagementMode
 
 
-@pytest.mark.parametrize("text", ["separate", "same", "vlan:1", "vlan:4094", "wifi", "serial"])
+@pytest.mark.parametrize("text", ["separate", "same", "vlan:1", "vlan:4094", "wifi"])
 def test_each_form_prints_as_it_is_written(text: str) -> None:
     assert str(Management.parse(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "vlan", "vlan:", "vlan:0", "vlan:4095", "vlan:04", "Same", "same:1", "usb"])
 def test_other_texts_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"expected separate, same, vlan:N \(N from 1 to 4094\), wifi or serial, got"):
+    with pytest.raises(ValueError, match=r"expected separate, same, vlan:N \(N from 1 to 4094\) or wifi, got"):
         Management.parse(text)
 
 

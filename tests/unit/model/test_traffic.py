@@ -15,8 +15,7 @@ from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.session import arguments
 from pytest_pinet.session.gate import check
-from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, server_command
-from pytest_pinet.traffic.iperf3_values import validate
+from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, server_command, validate
 from pytest_pinet.traffic.processes import begin_at
 from tests.support import link_stand_in
 

@@ -11,11 +11,10 @@ from pytest_pinet.evidence import observer
 from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic import iperf3_run, mid_run_probe, processes
+from pytest_pinet.traffic import iperf3_run, processes
 from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide
 from pytest_pinet.traffic.iperf3_run import run_both
-from pytest_pinet.traffic.mid_run_probe import MidRunProbe
-from pytest_pinet.traffic.processes import LISTENING
+from pytest_pinet.traffic.processes import LISTENING, MidRunProbe
 from pytest_pinet.traffic.tool import TrafficJob
 
 STOP_S = 2.0  # an ssh process waits this long for a node that does not answer
@@ -88,7 +87,7 @@ class Job:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (iperf3_run, processes, mid_run_probe, observer):
+    for module in (iperf3_run, processes, observer):
         monkeypatch.setattr(module, "time", clock)
     return clock
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.model.traffic import Direction, HttpTraffic
-from pytest_pinet.traffic.http import HttpRun
-from pytest_pinet.traffic.wrk import argv, parse
+from pytest_pinet.traffic.http import HttpRun, parse_wrk, wrk_argv
 from tests.support.local_shell import LocalShell
 
 DATA = Path(__file__).parents[2] / "data" / "wrk"
@@ -19,7 +18,7 @@ def recorded(name: str) -> str:
 
 
 def test_a_good_run_is_read_exactly() -> None:
-    found = parse(recorded("good"))
+    found = parse_wrk(recorded("good"))
     assert found.requests == found.good == 38490
     # wrk prints "2.01s": its rate has more digits.
     assert found.seconds == pytest.approx(38490 / 19177.35)
@@ -32,14 +31,14 @@ def test_a_good_run_is_read_exactly() -> None:
 
 
 def test_answers_other_than_2xx_are_not_counted() -> None:
-    found = parse(recorded("not-found"))
+    found = parse_wrk(recorded("not-found"))
     assert (found.requests, found.good) == (28438, 0)
     assert found.rate == 0
     assert found.troubles == {"not answered with 2xx": 28438}
 
 
 def test_errors_of_sockets_are_counted_by_kind() -> None:
-    assert parse(recorded("server-died")).troubles == {"failed to read": 8, "failed to write": 94173}
+    assert parse_wrk(recorded("server-died")).troubles == {"failed to read": 8, "failed to write": 94173}
 
 
 @pytest.mark.parametrize(
@@ -53,12 +52,12 @@ def test_errors_of_sockets_are_counted_by_kind() -> None:
 )
 def test_output_without_a_run_is_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        parse(text)
+        parse_wrk(text)
 
 
 @pytest.mark.parametrize(("connections", "cores", "threads"), [(10, 4, "4"), (2, 4, "2"), (1, 0, "1")])
 def test_each_thread_has_a_connection_and_a_core(connections: int, cores: int, threads: str) -> None:
-    words = argv(HttpTraffic(Direction.TX, streams=connections, duration_s=3), "http://10.0.0.1:80/data", cores)
+    words = wrk_argv(HttpTraffic(Direction.TX, streams=connections, duration_s=3), "http://10.0.0.1:80/data", cores)
     assert words[:7] == ["wrk", "-t", threads, "-c", str(connections), "-d", "3s"]
     # A request may take as long as the run: a slow link is no error.
     assert words[words.index("--timeout") + 1] == "8s"

@@ -8,8 +8,8 @@ import pytest
 
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
 from pytest_pinet.tuning import booting
-from pytest_pinet.tuning.boot_lines import BootLines
 from pytest_pinet.tuning.registry import read_tuning
+from pytest_pinet.tuning.setting import BootLines
 from tests.support.tuning_node import Bench
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.model.tuning import SettingOutcome
-from pytest_pinet.tuning.files import look_into
+from pytest_pinet.tuning.file_setting import look_into
 from tests.support.tuning_node import Bench
 
 

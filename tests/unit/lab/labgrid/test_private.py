@@ -13,6 +13,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import socket
 import textwrap
 from collections.abc import Callable, Iterator
 from importlib import metadata
@@ -21,14 +22,18 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from labgrid import Target
 from labgrid.driver import SerialDriver, ShellDriver, SSHDriver, USBStorageDriver
 from labgrid.driver.consoleexpectmixin import ConsoleExpectMixin
+from labgrid.driver.exception import ExecutionError
 from labgrid.remote.client import ClientSession
+from labgrid.resource import NetworkService
 from labgrid.resource.remote import RemotePlaceManager
 from packaging.requirements import Requirement
 
 import pytest_pinet.lab
 from pytest_pinet.lab import labgrid_private
+from pytest_pinet.lab.drivers import PiSSHDriver
 
 ROOT = Path(__file__).parents[4]
 # Methods of labgrid that we override, private ones that we call, and their callers, with signature and fingerprint of
@@ -186,3 +191,38 @@ def test_the_version_of_labgrid_has_an_upper_bound_everywhere() -> None:
 if __name__ == "__main__":
     for method, _, _ in METHODS:
         print(f"    ({method.__qualname__}, {', '.join(map(repr, pinned(method)))}),")  # noqa: T201
+
+
+@pytest.fixture
+def driver() -> PiSSHDriver:
+    """Return the driver of a board on a port that refuses connections."""
+    with socket.socket() as once:
+        once.bind(("127.0.0.1", 0))
+        port = once.getsockname()[1]
+    target = Target("board")
+    NetworkService(target, name=None, address="127.0.0.1", username="pi", port=port)
+    found = PiSSHDriver(target, "ssh")  # type: ignore[call-arg]  # labgrid is not typed
+    found.connection_timeout = 1.0
+    return found
+
+
+def test_refused_connections_are_in_the_error_and_not_in_the_log(
+    driver: PiSSHDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(Exception, match="Timeout while waiting for ssh connection") as found:
+        driver.target.activate(driver)
+    assert isinstance(found.value.__cause__, ExecutionError)
+    assert found.value.__cause__.msg.startswith("pi@127.0.0.1: ")
+    assert found.value.__cause__.msg.endswith("Connection refused")
+    assert caplog.text == ""
+
+
+def test_other_warnings_of_the_driver_stay(driver: PiSSHDriver, caplog: pytest.LogCaptureFixture) -> None:
+    def start() -> str:
+        driver.logger.warning("ssh: %s", "Connection refused")
+        driver.logger.warning("the disk is full")
+        return "control"
+
+    assert driver.start_master(start) == "control"
+    driver.logger.warning("ssh: %s", "after the start")
+    assert [record.message for record in caplog.records] == ["the disk is full", "ssh: after the start"]

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pytest_pinet.errors import InvalidMeasurement
+from pytest_pinet.lab.link import link as link_module
+from pytest_pinet.lab.link.link_checks import check_negotiation
 from pytest_pinet.lab.link.manager import ManagedDevice, Manager, Surroundings, holding_of, parse, reading, routed
+from pytest_pinet.lab.link.rate_shaper import rate_for
+from pytest_pinet.model import measurement
+from pytest_pinet.model.quantities import Bitrate
+from tests.support.link_stand_in import UP, link
 
 RECORDED = Path(__file__).parents[3] / "data" / "managers"
 
@@ -126,3 +135,36 @@ def test_devices_in_use_are_those_of_routes() -> None:
     )
 
     assert routed(text) == {"enp3s0", "tun0"}
+
+
+REFUSED = r"^one eth0 \(port p1 of switch s\) negotiated half duplex: not measured\n  -> enable autonegotiation"
+
+
+def test_a_link_that_opens_in_half_duplex_is_refused(tmp_path: Path) -> None:
+    end = link(tmp_path).dut
+    check_negotiation(end, UP)
+    # A driver that does not report the duplex.
+    check_negotiation(end, replace(UP, duplex=None))
+    with pytest.raises(InvalidMeasurement, match=REFUSED):
+        check_negotiation(end, replace(UP, duplex="half"))
+
+
+def test_a_link_that_comes_back_in_half_duplex_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_switch: Any = None
+    here = link(tmp_path)
+    here = replace(here, switches={end.port.switch: no_switch for end in here.ends})
+    monkeypatch.setattr(link_module, "read_interface", lambda *_: UP)
+    link_module.await_links(here)
+    monkeypatch.setattr(link_module, "read_interface", lambda *_: replace(UP, duplex="half"))
+    with pytest.raises(InvalidMeasurement, match=REFUSED):
+        link_module.await_links(here)
+
+
+@pytest.mark.parametrize(
+    ("mtu", "timestamps", "factor"),
+    # The first two values are in catalogue/link_models.yaml; 9014 / 8948 is the one of jumbo frames.
+    [(1500, True, 1.04558), (1500, False, 1.03699), (9000, True, 1.00738)],
+)
+def test_the_rate_includes_the_ethernet_header_only(mtu: int, timestamps: bool, factor: float) -> None:
+    rate = rate_for(Bitrate(1e9), measurement.Path(1000, "full", mtu, timestamps))
+    assert rate.bps == pytest.approx(factor * 1e9, rel=1e-5)

@@ -7,15 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.catalogue.load import load as load_catalogue
 from pytest_pinet.config.labfile import load
-from pytest_pinet.errors import ConfigError
-from pytest_pinet.lab.node.kinds import RunnerSession
+from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.lab.node import kinds
+from pytest_pinet.lab.node.kinds import RunnerSession, UnpoweredSession
+from pytest_pinet.lab.node.node_login import NoAnswer
 from pytest_pinet.lab.node.shutdown import Shutdown
 from pytest_pinet.matrix.expansion import combinations
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.lab import Lab, Node
 from pytest_pinet.session.arguments import read_marker
 from pytest_pinet.tuning.journal import Replayed
+from tests.support.node_board import BOOT_S, Board
 
 LAB = """\
 targets:
@@ -116,3 +120,24 @@ def test_the_runner_is_never_shut_down(tmp_path: Path, monkeypatch: pytest.Monke
 def test_invalid_runner_entries_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         load_text(tmp_path, LAB.replace(old, new))
+
+
+class SshBoard(Board):
+    """A board with ssh and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(True)
+        self.has_login = self.has_power = False
+
+    def await_boot(self) -> None:
+        self.path = []
+
+
+def test_the_wait_for_a_board_that_runs_no_command_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "boot_id", lambda _: None)
+    node = Node("pi1", load_catalogue().boards["pi4b"], "pi1", "pi1", (), Where("lab.yaml", 1), BOOT_S)
+    session = UnpoweredSession(node, SshBoard())
+    session._ending = "0123"
+    with pytest.raises(NoAnswer) as caught:
+        session._connect(0.1)
+    assert caught.value.error.message == "pi1 takes ssh connections, but runs no command"

@@ -146,7 +146,6 @@ BY_RELAY = FoundManagement()
         ("wifi", BY_WIFI),
         ("separate", BY_RELAY),
         ("separate", FoundManagement("eth9", frozenset({"eth9"}))),
-        ("serial", BY_RELAY),
     ],
 )
 def test_what_the_lab_file_says_and_what_is_found_agree(node: Node, text: str, way: FoundManagement) -> None:

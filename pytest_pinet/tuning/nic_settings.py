@@ -1,0 +1,334 @@
+"""Settings of a NIC, which ``ethtool`` reads and changes."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pytest_pinet.execution.shell import reason
+from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading
+from pytest_pinet.tuning.values import SWITCH_FORM, one_of, switch, whole
+
+NOT_FOUND = 127
+# Values of fields that a driver does not report.
+_NOTHING = ("n/a", "")
+
+
+def ask(place: SettingPlace, option: str) -> str:
+    """Return the output of ``ethtool OPTION DEVICE``. Raises NoKnob if the driver does not support the option."""
+    done = place.ask(f"ethtool {option} {place.device}")
+    if done.returncode == NOT_FOUND:
+        raise NoKnob(f"{place.node} has no ethtool (sudo apt-get install ethtool)")
+    if done.returncode:
+        raise NoKnob(f"'ethtool {option} {place.device}': {reason(done.stderr, done.stdout)}")
+    return done.stdout
+
+
+def fields(output: str, after: str = "") -> dict[str, str]:
+    """Return the ``name: value`` fields that the driver reports, from the lines after the one that starts with
+    ``after``.
+    """
+    lines = output.splitlines()
+    if after:
+        starts = [number for number, line in enumerate(lines) if line.startswith(after)]
+        lines = lines[starts[0] + 1 :] if starts else []
+    found: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if colon and value.strip() not in _NOTHING:
+            found.setdefault(name.strip(), value.strip())
+    return found
+
+
+class EthtoolSetting(DeviceSetting, ABC):
+    """A setting that ``ethtool SETS DEVICE PARAMETER VALUE`` changes.
+
+    A driver may change other parameters along with it, so all are read, and the undo restores every difference.
+    """
+
+    sets: str
+    parameter: str
+    # Whether the undo restores all parameters or only this one, if the process dies before the change is read back.
+    undoes_all = True
+
+    @abstractmethod
+    def read(self, place: SettingPlace, requested: str) -> SettingReading: ...
+
+    def change(self, place: SettingPlace, requested: str, before: SettingReading) -> str:
+        return self._command(place, {self.parameter: requested})
+
+    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
+        changed = {
+            name: value
+            for name, value in before.values.items()
+            if name == self.parameter or (self.undoes_all if after is None else after.values.get(name) != value)
+        }
+        return self._command(place, changed)
+
+    def holds(self, requested: str, now: SettingReading) -> bool:
+        return now.values[self.parameter] == requested
+
+    def _command(self, place: SettingPlace, values: Mapping[str, str]) -> str:
+        words = " ".join(f"{self.word(name)} {value}" for name, value in values.items())
+        return f"ethtool {self.sets} {place.device} {words}"
+
+    def word(self, name: str) -> str:
+        """Return the parameter's name on the command line."""
+        return name
+
+
+# The number of descriptors in the rings of a NIC.
+
+
+_CURRENT = "Current hardware settings"
+
+
+class Ring(EthtoolSetting):
+    """The ``rx`` or ``tx`` ring. A driver may round the number, and may close and open the device (macb)."""
+
+    form = "a number of descriptors such as 1024"
+    disruptive = True
+    sets = "-G"
+
+    def __init__(self, way: str) -> None:
+        self.name = f"ring_{way}"
+        self.parameter = way
+
+    def parse(self, value: object) -> str:
+        return whole(value, self.form, 1, 1 << 20)
+
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
+        found = fields(ask(place, "-g"), _CURRENT)
+        values = {way: found[way.upper()] for way in ("rx", "tx") if way.upper() in found}
+        if self.parameter not in values:
+            raise NoKnob(f"the driver of {place.device} does not report its {self.parameter} ring")
+        return SettingReading(values, values[self.parameter])
+
+
+RX, TX = Ring("rx"), Ring("tx")
+
+
+# Interrupt coalescing: how long a NIC waits, or for how many frames, before an interrupt.
+
+
+# Matches, for example, "Adaptive RX: off  TX: on".
+_ADAPTIVE = re.compile(r"^Adaptive RX: (\S+)\s+TX: (\S+)", re.MULTILINE)
+_NUMBERS = ("rx-usecs", "tx-usecs", "rx-frames", "tx-frames")
+_SWITCHES = ("adaptive-rx", "adaptive-tx")
+COALESCING = (*_NUMBERS, *_SWITCHES)
+
+
+class Coalescing(EthtoolSetting):
+    """One ``parameter`` of ``ethtool -C``, such as ``rx-usecs``."""
+
+    sets = "-C"
+    # The undo that is prepared before the change sets only this parameter: a driver refuses parameters that it does
+    # not have, even with the values that it shows.
+    undoes_all = False
+
+    def __init__(self, parameter: str) -> None:
+        self.name = parameter.replace("-", "_")
+        self.parameter = parameter
+        unit = "microseconds" if parameter.endswith("usecs") else "frames"
+        self.form = "'on' or 'off'" if parameter in _SWITCHES else f"a number of {unit} such as 64"
+
+    def parse(self, value: object) -> str:
+        return switch(value) if self.parameter in _SWITCHES else whole(value, self.form, 0, 1_000_000)
+
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
+        output = ask(place, "-c")
+        found = {name: value for name, value in fields(output).items() if name in _NUMBERS}
+        adaptive = _ADAPTIVE.search(output)
+        if adaptive is not None:
+            found.update({name: word for name, word in zip(_SWITCHES, adaptive.groups(), strict=True) if word != "n/a"})
+        if self.parameter not in found:
+            raise NoKnob(f"the driver of {place.device} has no {self.parameter}")
+        return SettingReading(found, found[self.parameter])
+
+
+RX_USECS, TX_USECS, RX_FRAMES, TX_FRAMES, ADAPTIVE_RX, ADAPTIVE_TX = map(Coalescing, COALESCING)
+
+
+# NIC offloads: segmentation, checksums, merging of packets.
+#
+# One offload can change others (tso off also turns tso6 off).
+
+
+# Matches, for example, "generic-receive-offload: on [fixed]". An indented line belongs to the group above it.
+_LINE = re.compile(r"^(\t?) *([\w-]+): (on|off)((?: \[[^\]]+\])*)\s*$", re.MULTILINE)
+# Short names of ``ethtool -K`` for the lines of ``ethtool -k``.
+_SHORT = {
+    "rx-checksumming": "rx",
+    "tx-checksumming": "tx",
+    "scatter-gather": "sg",
+    "tcp-segmentation-offload": "tso",
+    "generic-segmentation-offload": "gso",
+    "generic-receive-offload": "gro",
+    "large-receive-offload": "lro",
+    "rx-vlan-offload": "rxvlan",
+    "tx-vlan-offload": "txvlan",
+    "ntuple-filters": "ntuple",
+    "receive-hashing": "rxhash",
+}
+# The kernel's names of these lines. A line may stand for several features.
+_OF_KERNEL = {
+    "rx-checksumming": "rx-checksum",
+    "tx-checksumming": "tx-checksum-*",
+    "scatter-gather": "tx-scatter-gather*",
+    "tcp-segmentation-offload": "tx-tcp*-segmentation",
+    "generic-segmentation-offload": "tx-generic-segmentation",
+    "generic-receive-offload": "rx-gro",
+    "large-receive-offload": "rx-lro",
+    "rx-vlan-offload": "rx-vlan-hw-parse",
+    "tx-vlan-offload": "tx-vlan-hw-insert",
+    "ntuple-filters": "rx-ntuple-filter",
+    "receive-hashing": "rx-hashing",
+}
+# The line of ``ethtool -k`` for each name in ``tuning=``.
+OFFLOADS = {
+    "tso": "tcp-segmentation-offload",
+    "gso": "generic-segmentation-offload",
+    "gro": "generic-receive-offload",
+    "lro": "large-receive-offload",
+    "sg": "scatter-gather",
+    "rx_checksum": "rx-checksumming",
+    "tx_checksum": "tx-checksumming",
+    "rx_hash": "receive-hashing",
+}
+
+
+def kernel_feature(name: str) -> str | None:
+    """Return the kernel's name of a feature that ``ethtool -K`` knows, short or long; None if there is no such feature.
+
+    It has a ``*`` if the name stands for several features.
+    """
+    line = next((line for line, short in _SHORT.items() if name == short), name)
+    return _OF_KERNEL.get(line, name if re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", name) else None)
+
+
+@dataclass(frozen=True)
+class _Feature:
+    """A line of ``ethtool -k``. ``group`` means that the features below this line hold the real state."""
+
+    state: str
+    fixed: bool
+    group: bool
+
+
+def features(output: str) -> dict[str, _Feature]:
+    """Parse all lines of ``ethtool -k``."""
+    lines = _LINE.findall(output)
+    found = {}
+    for number, (indent, name, state, marks) in enumerate(lines):
+        group = not indent and number + 1 < len(lines) and bool(lines[number + 1][0])
+        found[name] = _Feature(state, "[fixed]" in marks, group)
+    return found
+
+
+class Offload(EthtoolSetting):
+    """One offload. ``name`` is its name in ``tuning=`` (``tso``), ``feature`` its line in ``ethtool -k``."""
+
+    form = SWITCH_FORM
+    sets = "-K"
+
+    def __init__(self, name: str, feature: str) -> None:
+        self.name = name
+        self.parameter = feature
+
+    def parse(self, value: object) -> str:
+        return switch(value)
+
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
+        found = features(ask(place, "-k"))
+        own = found.get(self.parameter)
+        if own is None:
+            raise NoKnob(f"the driver of {place.device} does not report {self.parameter}")
+        if own.fixed and own.state != requested:
+            raise NoKnob(f"{self.parameter} of {place.device} is always {own.state} ([fixed])")
+        # Fixed features never change. A group changes with the features in it.
+        others = {name: f.state for name, f in found.items() if not (f.fixed or f.group)}
+        # The group first, so that an undo writes the values of its features last, and they stay.
+        return SettingReading({self.parameter: own.state} | others, own.state)
+
+    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
+        different = {n: v for n, v in before.values.items() if after is None or after.values.get(n) != v}
+        if self.parameter in different:
+            # A group that is written also sets features that were off before and after. So all are written after it.
+            different = dict(before.values)
+        return self._command(place, different) if different else "true"
+
+    def word(self, name: str) -> str:
+        return _SHORT.get(name, name)
+
+
+TSO, GSO, GRO, LRO, SG, RX_CHECKSUM, TX_CHECKSUM, RX_HASH = (Offload(*one) for one in OFFLOADS.items())
+
+
+# Energy-Efficient Ethernet: the link sleeps between packets.
+
+
+class Eee(EthtoolSetting):
+    """EEE on or off. A change makes the link negotiate again."""
+
+    name = parameter = "eee"
+    form = SWITCH_FORM
+    disruptive = True
+    sets = "--set-eee"
+
+    def parse(self, value: object) -> str:
+        return switch(value)
+
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
+        status = fields(ask(place, "--show-eee")).get("EEE status", "")
+        if not status.startswith(("enabled", "disabled")):
+            raise NoKnob(f"EEE of {place.device} is {status or 'not reported by its driver'}")
+        return SettingReading({self.parameter: "on" if status.startswith("enabled") else "off"}, status)
+
+    def effect(self, place: SettingPlace, requested: str) -> str:
+        status = self.read(place, requested).text
+        return f"the link partner does not use EEE: {status}" if status.endswith("inactive") else ""
+
+
+# Pause frames (IEEE 802.3x): whether the NIC sends them, and whether it obeys them.
+
+
+_WAYS = {"on": ("on", "on"), "off": ("off", "off"), "rx": ("on", "off"), "tx": ("off", "on")}
+_KNOBS = {"autoneg": "Autonegotiate", "rx": "RX", "tx": "TX"}
+
+
+class FlowControl(DeviceSetting):
+    """Flow control: with ``rx`` the NIC obeys pause frames, with ``tx`` it sends them. The negotiated result counts."""
+
+    name = "flow_control"
+    form = "'on', 'off', 'rx' or 'tx'"
+    disruptive = True
+
+    def parse(self, value: object) -> str:
+        word = {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+        return one_of(word, tuple(_WAYS), self.form)
+
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
+        found = fields(ask(place, "-a"))
+        values = {word: found[label] for word, label in _KNOBS.items() if label in found}
+        if "rx" not in values or "tx" not in values:
+            raise NoKnob(f"the driver of {place.device} does not support the pause settings of `ethtool -a`")
+        return SettingReading(values, f"rx {values['rx']}, tx {values['tx']}")
+
+    def change(self, place: SettingPlace, requested: str, before: SettingReading) -> str:
+        rx, tx = _WAYS[requested]
+        return f"ethtool -A {place.device} rx {rx} tx {tx}"
+
+    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
+        return f"ethtool -A {place.device} " + " ".join(f"{word} {value}" for word, value in before.values.items())
+
+    def holds(self, requested: str, now: SettingReading) -> bool:
+        return (now.values["rx"], now.values["tx"]) == _WAYS[requested]
+
+    def effect(self, place: SettingPlace, requested: str) -> str:
+        found = fields(ask(place, "-a"))
+        agreed = tuple(found.get(f"{way} negotiated") for way in ("RX", "TX"))
+        if found.get("Autonegotiate") != "on" or None in agreed or agreed == _WAYS[requested]:
+            return ""
+        return f"the switch port did not agree: negotiated rx {agreed[0]}, tx {agreed[1]}"
