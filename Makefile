@@ -128,7 +128,7 @@ bench: .venv/developer
 docs: .venv/developer man
 	$(BIN)/python -m tools.site
 	$(BIN)/python -m pytest_pinet.config.schema
-	$(BIN)/python -m pytest_pinet.report.schema
+	$(BIN)/python -m tools.results_schema
 	$(BIN)/python -m tools.causes
 
 man: .venv/developer

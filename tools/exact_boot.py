@@ -18,8 +18,7 @@ from pytest_pinet.builds.load import load_build
 from pytest_pinet.emulated.image import KERNEL
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.exact.boot import boot, boot_twice
-from pytest_pinet.exact.lab_boards import DEFAULT, exact_boards
-from pytest_pinet.exact.measure import ExactBench, stock_build
+from pytest_pinet.exact.measure import DEFAULT, ExactBench, exact_boards, stock_build
 from pytest_pinet.judge.exact_functions import is_of_driver
 from pytest_pinet.model.exact import ExactBoot, first_difference
 

@@ -13,7 +13,7 @@ from benchmarks.driver_changes.changes import DRIVERS, PATCHES, Change
 from pytest_pinet.ab.exact_series import ExactSeries, QemuMachines
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import CapabilityError
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import ExactChange, ExactLimits, WindowChange
 from pytest_pinet.model.exact import Comparison

@@ -23,7 +23,7 @@ from pytest_pinet.errors import (
     UnfitBuildError,
     UnsupportedError,
 )
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.execution.text import for_log
 from pytest_pinet.judge.exact import UNJUDGED, ExactChange, ExactLimits, unjudged
 from pytest_pinet.judge.interleaved import Side
@@ -32,8 +32,7 @@ from pytest_pinet.model.exact import Function, MadeExactBoot
 from pytest_pinet.model.record.change import ChangeHeadRecord, TurnRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.change_head import change_head, with_note
-from pytest_pinet.report.exact_record import exact_combination, exact_records
-from pytest_pinet.report.exact_text import MOST_FUNCTIONS
+from pytest_pinet.report.exact_text import MOST_FUNCTIONS, exact_combination, exact_records
 from pytest_pinet.session.exact_gate import COMBINATION_KEY, NO_BOARD, chosen
 from pytest_pinet.session.exact_machines import ExactMachines, PlannedExactBoot
 from pytest_pinet.session.session import RESULTS_KEY, PinetSession

@@ -95,7 +95,7 @@ class QemuMachines:
         return self._stock
 
 
-# One for each of the processors that even a small machine has. More wait for room (``exact/room.py``).
+# One for each of the processors that even a small machine has. More wait for room (``exact/qemu.py``).
 _AT_ONCE = 2
 # A boot by the number of its meaningless change.
 Turn = tuple[int, Side]

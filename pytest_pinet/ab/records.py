@@ -10,7 +10,7 @@ from statistics import median
 from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.ab.options import ABOptions
 from pytest_pinet.ab.series import Turn, TurnSeries, counted_ways
-from pytest_pinet.history.settings import DUT, OF_BUILD, peer_changes
+from pytest_pinet.history.differences import DUT, OF_BUILD, peer_changes
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.difference import AgainstA, Difference, judge_against_a

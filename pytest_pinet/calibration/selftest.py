@@ -26,7 +26,7 @@ from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, standard_traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.table import text_table
+from pytest_pinet.report.text_wrap import text_table
 
 # Connections for the baseline of each direction. Its error is then less than half of one connection's error.
 BASELINE_CONNECTIONS = 5

@@ -249,7 +249,7 @@ def _keys_of_lab_file(lab: str) -> dict[str | None, tuple[str, str, str]]:
 
 
 def _table(rows: Iterable[SettingRow]) -> list[str]:
-    from pytest_pinet.report.table import text_table
+    from pytest_pinet.report.text_wrap import text_table
 
     cells = [(row.name, row.value, row.origin or row.source) for row in rows]
     return text_table([("setting", "value", "from"), *cells], "<  <  <")

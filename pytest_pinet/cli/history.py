@@ -90,8 +90,7 @@ def show(
 @OUTPUT_OPTION
 def export_(history_url: str, output: str | None) -> None:
     """Write the whole history as JSON lines."""
-    from pytest_pinet.history.history import open_history
-    from pytest_pinet.history.lines import lines_of
+    from pytest_pinet.history.history import lines_of, open_history
 
     with open_history(history_url) as store:
         write_output((line + "\n" for line in lines_of(store.everything())), output)
@@ -106,10 +105,8 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
     Each FILE is a results.json, a file of 'pinet history export', or the results.jsonl of a killed run. A killed run is
     stored as interrupted, so that it never counts for a baseline.
     """
-    from pytest_pinet.history.history import open_history
-    from pytest_pinet.history.lines import FORMAT, import_lines
+    from pytest_pinet.history.history import FORMAT, import_killed, import_lines, import_results, open_history
     from pytest_pinet.history.results_file import HEAD, LINES
-    from pytest_pinet.history.save import import_killed, import_results
 
     new = seen = 0
     refused: list[str] = []

@@ -231,8 +231,7 @@ def _scale(found: Mapping[str, Any]) -> Scale:
 
 
 def _table(found: dict[str, Any]) -> list[str]:
-    from pytest_pinet.report.table import text_table
-    from pytest_pinet.report.text_wrap import wrap
+    from pytest_pinet.report.text_wrap import text_table, wrap
 
     lines: list[str] = []
     rows = [("node", "power", "console", "ssh", "interface", "port", "tx/rx Mbit/s", "faults")]

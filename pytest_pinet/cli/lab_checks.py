@@ -50,9 +50,8 @@ def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
     from pytest_pinet.config.labfile import load
     from pytest_pinet.judge.hardware import ADDRESS, exchangeable
     from pytest_pinet.lab.labgrid.targets import check_file
-    from pytest_pinet.report.diagrams.text import management_lines
-    from pytest_pinet.report.table import text_table
-    from pytest_pinet.report.text_wrap import WIDTH, count, wrap
+    from pytest_pinet.report.diagrams import management_lines
+    from pytest_pinet.report.text_wrap import WIDTH, count, text_table, wrap
 
     if file is not None and ctx.get_parameter_source("lab_file") is ParameterSource.COMMANDLINE:
         raise click.UsageError(f"two lab files: {file} and --lab {lab_file}; expected one of them", ctx)
@@ -226,7 +225,7 @@ def matrix(
     from pytest_pinet.config.labfile import load, refuse_exact_boards
     from pytest_pinet.matrix.expansion import ALL, AS_IT_IS, entries, largest
     from pytest_pinet.model.topology import parse_topology
-    from pytest_pinet.report.diagrams.matrix import job_matrix, matrix_records, matrix_text
+    from pytest_pinet.report.diagrams import job_matrix, matrix_records, matrix_text
     from pytest_pinet.session.arguments import check_axes
     from pytest_pinet.tuning.registry import parse_key
 
@@ -263,7 +262,7 @@ def graph(lab_file: str, combination: str | None, direction: str | None) -> None
     from pytest_pinet.config.labfile import load
     from pytest_pinet.lab.contention import all_domains, domains_of
     from pytest_pinet.matrix import expansion
-    from pytest_pinet.report.diagrams.text import combination_text, lab_text
+    from pytest_pinet.report.diagrams import combination_text, lab_text
 
     lab = load(lab_file, in_use=False)
     if combination is None:

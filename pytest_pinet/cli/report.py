@@ -114,8 +114,8 @@ def report(
         made_by = str(allure)
     else:
         from pytest_pinet.cli.run_selection import latest_change
-        from pytest_pinet.report.page.data import PageLinks
         from pytest_pinet.report.page.page import page as own_page
+        from pytest_pinet.report.page.panels import PageLinks
 
         changed = latest_change(Path(".pinet") / "runs")
         if changed is None and not gates and not any(one.dots for one in found):
@@ -159,7 +159,7 @@ def _metrics(gated: RunRecord) -> str:
 
 
 def _by_allure(allure: Allure, results: Path, found: list[FigureSeries], output: Path) -> Path:
-    from pytest_pinet.report.allure import derived
+    from pytest_pinet.report.allure import identity
     from pytest_pinet.report.allure.run_files import RUN_FILE
     from pytest_pinet.report.allure.tool import generate
 
@@ -168,9 +168,9 @@ def _by_allure(allure: Allure, results: Path, found: list[FigureSeries], output:
     except (OSError, ValueError):
         found_run = {}
     run = found_run if isinstance(found_run, dict) else {}
-    tests = derived.remembered(derived.known_tests(results), derived.MEMORY)
-    runs = derived.runs_of(found, str(run.get("run", "")))
-    history = derived.allure3_history(runs, tests) if allure.version[0] >= 3 else derived.allure2_history(runs, tests)
+    tests = identity.remembered(identity.known_tests(results), identity.MEMORY)
+    runs = identity.runs_of(found, str(run.get("run", "")))
+    history = identity.allure3_history(runs, tests) if allure.version[0] >= 3 else identity.allure2_history(runs, tests)
     single = len(list(results.glob("*-result.json"))) <= MOST_IN_ONE_FILE
     place = output if single else output.with_suffix("")
     generate(allure, results.absolute(), history, str(run.get("build") or "pytest-pinet"), place.absolute(), single)

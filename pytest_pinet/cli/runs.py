@@ -75,7 +75,7 @@ def _losses(run: RunRecord, history_url: str) -> list[str]:
     from pytest_pinet.config.lab_path import is_name
     from pytest_pinet.config.labfile import load
     from pytest_pinet.history.history import OFF
-    from pytest_pinet.report.losses import read_losses, short_lines
+    from pytest_pinet.report.sentences import read_losses, short_lines
 
     file = configured("lab") or run.lab_file
     no_history = history_url.lower() in OFF or (history_url == DEFAULT_HISTORY and not exists(history_url))
@@ -163,7 +163,7 @@ def runs(history_url: str, a: str, b: str, tolerance: float, only: str, as_json:
     """
     from pytest_pinet.cli.run_selection import side_of
     from pytest_pinet.history.compare import RunSet, compared, exit_code
-    from pytest_pinet.report.comparison_table import comparison_records, comparison_table
+    from pytest_pinet.report.sentences import comparison_records, comparison_table
 
     side_a, side_b = (
         RunSet(side.name, tuple(point for point in side.points if only in point.figure))
@@ -255,9 +255,8 @@ def _copy(source: Path, name: str, folder: Path) -> None:
 
 def _keep(url: str | None, run: RunRecord, shards: list[Shard], folder: Path) -> str | None:
     """Store the run in the history. Return a message if it is not stored."""
-    from pytest_pinet.history.history import OFF, open_history
+    from pytest_pinet.history.history import DEFAULT, OFF, keep_run, open_history
     from pytest_pinet.history.records import points_of
-    from pytest_pinet.history.save import DEFAULT, keep_run
 
     target = url or str(folder.parent.parent / DEFAULT)
     if target.strip().lower() in OFF:

@@ -20,7 +20,7 @@ from pytest_pinet.lab.switch.switchport import Capability
 from pytest_pinet.model.hardware import FoundBoard
 from pytest_pinet.model.lab import ONBOARD, Interface, Lab, PortRef
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.report.table import text_table
+from pytest_pinet.report.text_wrap import text_table
 
 
 class SearchOutcome(StrEnum):

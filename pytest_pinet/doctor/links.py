@@ -15,9 +15,9 @@ from pytest_pinet.lab.link.end import READ_TIMEOUT_S, change
 from pytest_pinet.lab.link.manager import Manager, Surroundings, parse, reading
 from pytest_pinet.lab.node.management import FoundManagement, check_declared, find_management
 from pytest_pinet.lab.switch.switchport import About, Capability, PortState
+from pytest_pinet.model.forms import Management, ManagementMode
 from pytest_pinet.model.hardware import Bus, FoundBoard, FoundNic
 from pytest_pinet.model.lab import VIRTUAL, Interface, Node
-from pytest_pinet.model.management import Management, ManagementMode
 
 # The least that a bus negotiates without a fault: GT/s and lanes.
 _PCIE = {Bus.PCIE2X1: (5.0, 1), Bus.PCIE3X1: (8.0, 1)}

@@ -14,7 +14,7 @@ from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.lab.places import Places, open_places
 from pytest_pinet.lab.switch.managed_switch import open_switch
 from pytest_pinet.model.lab import Lab, Node, Switch
-from pytest_pinet.report.table import text_table
+from pytest_pinet.report.text_wrap import text_table
 
 CONNECT_S = 3.0
 SSH_PORT = 22

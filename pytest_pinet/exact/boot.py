@@ -19,12 +19,10 @@ from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT
 from pytest_pinet.errors import BuildError, CapabilityError, LabError, PinetError
 from pytest_pinet.exact.board import KERNEL_AT, MEMORY_MIB, arguments
 from pytest_pinet.exact.device_models import Model
-from pytest_pinet.exact.events import Events
 from pytest_pinet.exact.payload import Payload
-from pytest_pinet.exact.qemu import Plugin, Qemu
+from pytest_pinet.exact.qemu import Plugin, Qemu, Room
 from pytest_pinet.exact.results import GuestResults, read_counts, read_pages, read_results, with_functions
-from pytest_pinet.exact.room import Room
-from pytest_pinet.exact.traffic import joined_turns
+from pytest_pinet.exact.traffic import Events, joined_turns
 from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow
 
 # Octets of the end of the console.

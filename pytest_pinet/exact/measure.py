@@ -3,29 +3,30 @@
 bench = ExactBench(exact_boards()["e1000e"])
 kernel = stock_build(print)
 a = bench.known_good(bench.payload(kernel), print)
-b = bench.measured(bench.payload(kernel, load_build("e1000e.ko")), print)
-"""
+b = bench.measured(bench.payload(kernel, load_build("e1000e.ko")), print)"""
 
 from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_pinet.builds.load import load_build
+from pytest_pinet.config.labfile import load
 from pytest_pinet.emulated.image import KERNEL, kernel_package
-from pytest_pinet.errors import CapabilityError, LabError
-from pytest_pinet.exact.board import ExactBoard, ExactMachine, arguments
+from pytest_pinet.errors import CapabilityError, ConfigError, LabError
+from pytest_pinet.exact.board import NICS, PARTS, ExactBoard, ExactMachine, arguments
 from pytest_pinet.exact.boot import boot, boot_twice
 from pytest_pinet.exact.device_models import Model, model_for
-from pytest_pinet.exact.events import events_of
 from pytest_pinet.exact.payload import OPTIONAL, Payload, make_payload
 from pytest_pinet.exact.qemu import find_qemu, plugin_for
 from pytest_pinet.exact.store import boot_once, key_of, known_boot
-from pytest_pinet.exact.traffic import amounts_of
+from pytest_pinet.exact.traffic import amounts_of, events_of
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import ExactBoot, MadeExactBoot, first_difference
+from pytest_pinet.model.lab import EXACT, Node
 
 Say = Callable[[str], None]
 _ORDINARY = (
@@ -127,3 +128,46 @@ class ExactBench:
         # A kept boot says which functions are the driver's.
         nic = *self.board.nic.path, self.board.nic.functions
         return key_of(kind, self.board.name, *argv, payload.image.sha256, initramfs, *of_qemu, *nic)
+
+
+DEFAULT = "exact"
+
+
+def exact_boards(lab: str = DEFAULT) -> Mapping[str, ExactBoard]:
+    """Return the exact boards of a lab file, or of a packaged lab, by the name of their node. Raises ConfigError."""
+    found = load(lab, in_use=False)
+    boards = {node.name: _board(node) for node in found.nodes.values() if node.clock == EXACT}
+    if not boards:
+        raise ConfigError(
+            f"{found.file} has no exact board, which is a node with 'clock: {EXACT}'; without a lab file, the boards "
+            f"of the packaged lab '{DEFAULT}' are used"
+        )
+    return boards
+
+
+def _board(node: Node) -> ExactBoard:
+    """Return the board of a node, which the reader of lab files has checked. Raises ConfigError for its parts."""
+    first, *others = node.interfaces
+    if others:
+        raise ConfigError(
+            f"node '{node.name}' is an exact board (clock: {EXACT}); expected one interface, whose NIC QEMU connects "
+            "with a second one of its kind",
+            others[0].where,
+        )
+    for machine, nics in PARTS.items():
+        if machine.name == node.machine and first.nic.name in nics and NICS[first.nic.name].driver == first.nic.driver:
+            return ExactBoard(node.name, _with_cores(machine, node), NICS[first.nic.name])
+    ways = "; ".join(f"{machine.name} with {', '.join(nics)}" for machine, nics in PARTS.items())
+    raise ConfigError(
+        f"node '{node.name}': no exact board is {node.machine} with NIC {first.nic.name} and driver "
+        f"{first.nic.driver}; accepted: {ways}",
+        node.where,
+    )
+
+
+def _with_cores(machine: ExactMachine, node: Node) -> ExactMachine:
+    if (cores := node.board.cores) not in (1, 2):
+        raise ConfigError(
+            f"board '{node.board.name}' of node '{node.name}' has {cores} cores; an exact board has 1 or 2", node.where
+        )
+    return replace(machine, processors=cores)

@@ -17,9 +17,8 @@ from pytest_pinet.emulated.packages import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import CapabilityError, ConfigError, LabError, UnfitBuildError
 from pytest_pinet.exact.board import BCM2711_BRIDGE, CMDLINE, MACS, ExactBoard
-from pytest_pinet.exact.events import Event, events_of
 from pytest_pinet.exact.kernel_config import RPS, SLOT, require_config
-from pytest_pinet.exact.traffic import AMOUNTS, PKTGEN, SENDER, Amount
+from pytest_pinet.exact.traffic import AMOUNTS, PKTGEN, SENDER, Amount, Event, events_of
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, ModuleId
 from pytest_pinet.model.exact import USUAL_PAGES_KIB, VLAN
 from pytest_pinet.tuning.nic_settings import kernel_feature

@@ -12,8 +12,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from pytest_pinet.history.differences import DUT
 from pytest_pinet.history.points import Point, Suspicion
-from pytest_pinet.history.settings import DUT
 from pytest_pinet.history.trends import counts
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import GOOD, Verdict

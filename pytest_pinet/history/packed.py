@@ -32,8 +32,8 @@ from pytest_pinet.history.tables import (
     insert_into,
     instant,
     parse_context,
+    point_of,
     time_of,
-    value_of,
 )
 from pytest_pinet.history.trends import COUNTED
 from pytest_pinet.model.verdict import GOOD, Verdict
@@ -248,7 +248,7 @@ class PackedPoints(Points):
             values = {**self._figure, **self._runs.rows[own.run[place]], **self._contexts.rows[own.context[place]]}
             values |= {name: self._values(name)[place] for name in _MADE} | {"number": own.number[place]}
             is_newest = place == len(self) - 1
-            self._points[place] = value_of(Point, self._newest, **values) if is_newest else Point(**values)
+            self._points[place] = point_of(self._newest, **values) if is_newest else Point(**values)
         return self._points[place]
 
 

@@ -6,12 +6,12 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import quoted
-from pytest_pinet.history.gates import gate_of, metric_id
-from pytest_pinet.history.points import Point, StoredRun
+from pytest_pinet.history.points import Point, StoredRun, gate_of, metric_id
 from pytest_pinet.history.results_file import broken, moment
 from pytest_pinet.model.record.measurement import ConnectionRecord, DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
@@ -201,6 +201,4 @@ def _of_direction(direction: DirectionRecord) -> dict[str, Any]:
 
 def _connection(one: ConnectionRecord) -> ConnectionRecord:
     """Return what the history keeps of a connection."""
-    return ConnectionRecord(
-        one.fresh, one.goodput_bps, one.seconds, slow_start_s=one.slow_start_s, excluded=one.excluded
-    )
+    return replace(one, warmup_s=0.0, events=(), samples=(), boot_age_s=None)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, create_model
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -34,6 +35,7 @@ from sqlalchemy import (
 
 from pytest_pinet.history.points import Figure, OutOfService, Point, StoredRun, Suspicion
 from pytest_pinet.history.results_file import moment
+from pytest_pinet.model.verdict import Verdict
 
 V = TypeVar("V")
 # The number of this schema. Change it with the tables, the JSON, or the packed numbers of a point.
@@ -157,10 +159,27 @@ def text_of(value: object, without: Sequence[str] = ()) -> str:
     return ENCODER.encode(plain)
 
 
-def value_of(kind: type[V], text: str, **more: object) -> V:
-    """Return the value of a text of `text_of`; ``more`` are its other fields."""
-    found: V = _JSON[kind].validate_python({**json.loads(text), **more})
+def value_of(kind: type[V], text: str) -> V:
+    """Return the value of a text of `text_of`."""
+    found: V = _JSON[kind].validate_json(text)
     return found
+
+
+# The fields of a point that its record has.
+_OWN_FIELDS: dict[str, Any] = {
+    one.name: (get_type_hints(Point)[one.name], one.default)
+    for one in fields(Point)
+    if one.name not in (*OF_RUN, *OF_CONTEXT, *OF_SERIES, *_OWN_COLUMNS)
+}
+_PointRecord = create_model("_PointRecord", **_OWN_FIELDS)
+
+
+def point_of(record: str, **more: Any) -> Point:
+    """Return the point with this record; ``more`` are its other fields.
+
+    The other fields are not checked: thousands of points have them, and `point_row` writes them.
+    """
+    return Point(**{**vars(_PointRecord.model_validate_json(record)), **more})
 
 
 def run_row(run: StoredRun) -> dict[str, Any]:
@@ -221,8 +240,8 @@ def points_of(result: Result[Any]) -> list[Point]:
     for row in result.all():
         record, content, run, *rest = tuple(row)
         own = dict(zip(names, rest, strict=True))
-        own["time"] = time_of(own["time"])
-        found.append(value_of(Point, record, **own, **parse_context(content), **facts_of_run(run)))
+        own |= {"time": time_of(own["time"]), "verdict": Verdict(own["verdict"])}
+        found.append(point_of(record, **own, **parse_context(content), **facts_of_run(run)))
     return found
 
 

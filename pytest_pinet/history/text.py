@@ -7,9 +7,8 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 
-from pytest_pinet.history.builds import name_of
-from pytest_pinet.history.gates import StoredGate
-from pytest_pinet.history.points import LevelChange, Point, StoredRun, Trend
+from pytest_pinet.history.differences import name_of
+from pytest_pinet.history.points import LevelChange, Point, StoredGate, StoredRun, Trend
 from pytest_pinet.history.results_file import moment
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import GATE, SEVERITY, Verdict

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.config.baselines import Reviewed
-from pytest_pinet.history.builds import differences, identity
+from pytest_pinet.history.differences import DUT, differences, identity, settings_differences
 from pytest_pinet.history.drift import SeriesCourse, course_of
 from pytest_pinet.history.levels import MATTERS, LevelShift
 from pytest_pinet.history.points import EMULATED, GOODPUT, PARAMETERS, VERDICT, LevelChange, Point, Points, Trend
-from pytest_pinet.history.settings import DUT, settings_differences
 from pytest_pinet.model.verdict import Verdict
 
 NOTHING = Reviewed()

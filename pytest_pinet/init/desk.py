@@ -12,8 +12,8 @@ from pytest_pinet.execution.names import unknown
 from pytest_pinet.init.answers import PEER_NONE, PEER_RUNNER, Answers
 from pytest_pinet.init.hardware import RUNNER, FoundHardware, TestedNic, known_nic, node_name
 from pytest_pinet.init.machine import Login, Machine, NicFacts, Route, route_to
+from pytest_pinet.model.forms import Management
 from pytest_pinet.model.hardware import FoundNic
-from pytest_pinet.model.management import Management
 from pytest_pinet.model.quantities import Bitrate
 
 

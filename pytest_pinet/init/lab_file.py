@@ -23,8 +23,8 @@ from pytest_pinet.init.bench import Bench
 from pytest_pinet.init.desk import Desk, DeskNode
 from pytest_pinet.init.hardware import FoundHardware
 from pytest_pinet.init.machine import Machine, NicFacts, install_iperf3
+from pytest_pinet.model.forms import ManagementMode
 from pytest_pinet.model.hardware import Board, FoundNic, Nic
-from pytest_pinet.model.management import ManagementMode
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.report.text_wrap import wrap
 

@@ -13,13 +13,13 @@ from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.execution.names import nearest
 from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.forms import cuts_management
 from pytest_pinet.model.lab import Lab, names_of
 from pytest_pinet.model.limits import Limit
-from pytest_pinet.model.management import cuts_management
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.topology import KINDS, LARGEST, Topology, parse_topology
 from pytest_pinet.model.tuning import UNTUNED, Tuning
-from pytest_pinet.report.diagrams.matrix import MatrixEntry
+from pytest_pinet.report.diagrams import MatrixEntry
 from pytest_pinet.tuning.registry import boot_part, in_order, parse_key, running_part
 
 # Other characters would need quotes in test IDs, -k expressions and shells.

@@ -25,10 +25,20 @@ from pydantic.json_schema import SkipJsonSchema
 
 from pytest_pinet.execution.entry_points import LAUNCHERS, SWITCH_BACKENDS, TRAFFIC_TOOLS, Extension
 from pytest_pinet.execution.names import shown, unknown
-from pytest_pinet.model.forms import BUS_INFO, DEVICE, DRIVER, NAME, PLACE, PORT, PORT_ADDRESS, Form, Template
+from pytest_pinet.model.forms import (
+    BUS_INFO,
+    DEVICE,
+    DRIVER,
+    NAME,
+    PLACE,
+    PORT,
+    PORT_ADDRESS,
+    Form,
+    Management,
+    Template,
+)
+from pytest_pinet.model.forms import FORM as MANAGEMENT_FORM
 from pytest_pinet.model.limits import parse_marginal
-from pytest_pinet.model.management import FORM as MANAGEMENT_FORM
-from pytest_pinet.model.management import Management
 from pytest_pinet.model.quantities import DURATION_FORM, RATE_FORM, Bitrate, Share, parse_duration, parse_text
 
 NUMBER = r"[0-9]+(\.[0-9]+)?([eE][0-9]+)?"
@@ -276,6 +286,7 @@ Marginal = Annotated[Share, PlainValidator(parse_marginal), WithJsonSchema(PERCE
 Clock = Annotated[int, *_whole(1, 100_000)]
 Cores = Annotated[int, *_whole(1, 4096)]
 Count = Annotated[int, *_whole(1, 10_000_000)]
+WholeSeconds = Annotated[int, *_whole(0, 10_000_000)]
 LinkSpeed = Annotated[int, *_whole(1, MOST_MBPS)]
 # The least packet that IPv4 requires (RFC 791), and the largest MTU of Linux's loopback.
 Mtu = Annotated[int, *_whole(68, 65_536)]

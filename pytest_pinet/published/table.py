@@ -22,8 +22,7 @@ from pytest_pinet.catalogue.published import (
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.sentences import scale_text
-from pytest_pinet.report.table import text_table
-from pytest_pinet.report.text_wrap import first_paragraph
+from pytest_pinet.report.text_wrap import first_paragraph, text_table
 
 # A number in the key of traffic, such as pb40M.
 _NUMBER = re.compile(r"(pb|P|w|M|b)(\d+\.?\d*|\.\d+)M?")

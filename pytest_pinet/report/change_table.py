@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from pytest_pinet.history.gates import StoredGate, gate_of, gated_figure
+from pytest_pinet.history.points import StoredGate, gate_of, gated_figure
 from pytest_pinet.history.results_file import moment
 from pytest_pinet.model.build import BuildSource
 from pytest_pinet.model.metric_key import CombinationId
@@ -27,9 +27,18 @@ from pytest_pinet.report.exact_text import (
     window_of,
     without_repeats,
 )
-from pytest_pinet.report.table import SIDES, side_cells, text_table
 from pytest_pinet.report.terminal import COLORS, skipped_lines
-from pytest_pinet.report.text_wrap import WIDTH, copyable, count, first_paragraph, plain, wrap
+from pytest_pinet.report.text_wrap import (
+    SIDES,
+    WIDTH,
+    copyable,
+    count,
+    first_paragraph,
+    plain,
+    side_cells,
+    text_table,
+    wrap,
+)
 
 _SHORT = 12
 _KERNEL_ORG = re.compile(r"(?:https|git)://git\.kernel\.org/")

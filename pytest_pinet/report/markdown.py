@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from pytest_pinet.history.gates import gate_of, gated_figure
+from pytest_pinet.history.points import gate_of, gated_figure
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
@@ -32,7 +32,6 @@ from pytest_pinet.report.exact_text import (
     function_rows,
 )
 from pytest_pinet.report.sentences import scale_text
-from pytest_pinet.report.table import SIDES, markdown_table, side_cells
 from pytest_pinet.report.terminal import (
     WORDS,
     ResultRow,
@@ -42,7 +41,7 @@ from pytest_pinet.report.terminal import (
     not_begun,
     rows_of,
 )
-from pytest_pinet.report.text_wrap import copyable, rate_or
+from pytest_pinet.report.text_wrap import SIDES, copyable, markdown_table, rate_or, side_cells
 
 # GitHub limits a comment to 65536 characters. The page of a job may be longer.
 MOST_CHARACTERS = 60_000
@@ -91,7 +90,7 @@ def verdict_in_words(run: RunRecord) -> str:
 def summary_markdown(run: RunRecord, most: int = MOST_CHARACTERS, losses: Sequence[str] = ()) -> str:
     """Return the whole page. Passed results are folded, and left out if the page gets too long.
 
-    ``losses`` are lines about the losses of the lab (`report.losses`), the first one a heading.
+    ``losses`` are lines about the losses of the lab (`report.sentences`), the first one a heading.
     """
     if run.change is not None:
         return _change_markdown(run, run.change, most, losses)

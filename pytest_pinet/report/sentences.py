@@ -1,13 +1,21 @@
-"""Sentences on single facts of a result, which all reports and messages share."""
+"""Sentences of results, of losses, and of a comparison of two sets of runs."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import date
 
+from pytest_pinet.config.baselines import load_reviewed
+from pytest_pinet.config.schema import LabOfFile
+from pytest_pinet.history.compare import MISSING, NOT_COMPARABLE, WORDS, Compared, RunSet
+from pytest_pinet.history.history import open_history
+from pytest_pinet.history.losses import Loss, LossState, MetricLevel, level_of
+from pytest_pinet.history.points import LONG_LENGTH
 from pytest_pinet.model.record.measurement import HttpRecord, LadderRecord, PingRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import Tuned
-from pytest_pinet.report.text_wrap import rate, rates
+from pytest_pinet.report.text_wrap import SIDES, WIDTH, count, rate, rates, side_cells, text_table, wrap
 
 
 def limited_by_text(result: ResultRecord) -> str:
@@ -110,3 +118,170 @@ def ladder_text(record: LadderRecord) -> str:
         return f"{text}; at {rate(last.rate_bps)} the sender could not send all packets"
     lost = "" if last.loss is None else f" {last.loss * 100:.3g} % were lost"
     return f"{text}; at {rate(last.rate_bps)}{lost}"
+
+
+def read_losses(url: str, lab: LabOfFile, today: date) -> list[MetricLevel]:
+    """Return the levels with a loss of all metrics of a lab, open losses first. Raises ConfigError."""
+    with open_history(url, reviewed=load_reviewed(lab)) as history:
+        return lost(level_of(found, today) for _, found in history.trends(LONG_LENGTH, lab.name))
+
+
+def lost(levels: Iterable[MetricLevel]) -> list[MetricLevel]:
+    """Return the levels with a loss: open losses first, then by size."""
+    found = [(level.loss, level) for level in levels if level.loss is not None]
+    found.sort(key=lambda one: (not one[0].is_open, one[0].relative, one[0].lab, one[0].figure))
+    return [level for _, level in found]
+
+
+def losses_sentence(levels: Iterable[MetricLevel]) -> str:
+    """Return how many losses are open and how many are acknowledged; empty if there is no loss."""
+    losses = [level.loss for level in levels if level.loss is not None]
+    opened = sum(loss.is_open for loss in losses)
+    known = len(losses) - opened
+    parts = [f"{count(opened, 'loss is', 'losses are')} open"] if opened else []
+    parts += [f"{count(known, 'loss is', 'losses are')} acknowledged"] if known else []
+    return ", ".join(parts)
+
+
+def size_text(loss: Loss, today: date) -> str:
+    """Return the size, the begin and the age of a loss."""
+    return f"{percent(loss.relative)} since {loss.since:%Y-%m-%d} ({count(loss.days(today), 'day')})"
+
+
+def owner_text(loss: Loss) -> str:
+    """Return whether a user must act, and who owns the loss."""
+    known = loss.acknowledgement
+    if known is None:
+        return "open, no owner"
+    if loss.state is LossState.EXPIRED:
+        return f"open, owner {known.owner}, acknowledged until {known.until} (expired)"
+    return f"acknowledged until {known.until}, owner {known.owner}"
+
+
+def cause_text(loss: Loss) -> str:
+    """Return the levels before and now, and what differs between the builds."""
+    moved = " -> ".join(rates(loss.before_bps, loss.now_bps))
+    change = loss.change
+    if change is None:
+        return f"{moved}, since before the runs of this history"
+    if change.gradual:
+        return f"{moved}, a drift: no single build is the cause"
+    return f"{moved}, with {'; '.join(change.differs)}" if change.differs else f"{moved}, with the same build"
+
+
+def changes_text(level: MetricLevel) -> str:
+    """Return the changes since the baseline and since the best month; empty if neither is known.
+
+    While the level is that of the best month, there is no change to name.
+    """
+    parts = []
+    if level.since_baseline is not None:
+        parts.append(f"{percent(level.since_baseline)} since the baseline")
+    best = percent(level.since_best_month or 0.0)
+    if level.best_month is not None and best != percent(0.0):
+        parts.append(f"{best} since the best month ({level.best_month.month})")
+    return ", ".join(parts)
+
+
+def loss_lines(levels: Sequence[MetricLevel], today: date) -> list[str]:
+    """Return each loss in lines of text, open losses first."""
+    lines = []
+    for level in lost(levels):
+        loss = level.loss
+        assert loss is not None, "only levels with a loss"
+        lines += [f"{loss.figure}  {size_text(loss, today)}", *wrap(owner_text(loss), "  ", "    ")]
+        # A URL is never split.
+        lines += [f"  {loss.acknowledgement.link}"] if loss.acknowledgement is not None else []
+        for text in (cause_text(loss), changes_text(level)):
+            lines += wrap(text, "  ", "    ")
+    return lines
+
+
+def short_lines(levels: Sequence[MetricLevel], today: date) -> list[str]:
+    """Return a line for all losses, then a line for each, open losses first; empty if there is no loss."""
+    found = lost(levels)
+    if not found:
+        return []
+    lines = [losses_sentence(found)]
+    for level in found:
+        assert level.loss is not None, "only levels with a loss"
+        loss, known = level.loss, level.loss.acknowledgement
+        owner = owner_text(loss) if known is None else f"{owner_text(loss)}, {known.link}"
+        what = (size_text(loss, today), owner, cause_text(loss), changes_text(level))
+        lines.append(f"{loss.figure}: {'; '.join(filter(None, what))}")
+    return lines
+
+
+def loss_record(level: MetricLevel, today: date) -> dict[str, object]:
+    """Return a level with a loss as plain data: rates in bit/s, changes as fractions, times in ISO 8601."""
+    loss = level.loss
+    assert loss is not None, "only levels with a loss"
+    change, known = loss.change, loss.acknowledgement
+    return {
+        "figure": loss.figure,
+        "lab": loss.lab,
+        "state": loss.state.value,
+        "open": loss.is_open,
+        "since": loss.since.isoformat(),
+        "days": loss.days(today),
+        "run": loss.run,
+        "before_bps": loss.before_bps,
+        "now_bps": loss.now_bps,
+        "change": loss.relative,
+        "since_baseline": level.since_baseline,
+        "since_best_month": level.since_best_month,
+        "best_month": level.best_month.month if level.best_month is not None else None,
+        "gradual": change is not None and change.gradual,
+        "differs": list(change.differs) if change is not None else [],
+        "owner": known.owner if known is not None else None,
+        "until": known.until.isoformat() if known is not None else None,
+        "link": known.link if known is not None else None,
+    }
+
+
+def percent(part: float) -> str:
+    """Return a change in percent with one decimal; no sign at zero."""
+    rounded = round(part * 100, 1)
+    return f"{rounded:+.1f} %" if rounded else "0.0 %"
+
+
+_HEADER = ("metric", "A", "B", "change", "B is")
+# In capitals, so that they are visible without colours.
+_LOUD = ("slower", "inconclusive", MISSING)
+# More differences are in the output of --json.
+MOST_DIFFERENCES = 12
+_EXPLAINED = ("slower", "inconclusive", NOT_COMPARABLE)
+
+
+def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared], width: int = WIDTH) -> list[str]:
+    """Return the table, worst row first, below a description of A and B."""
+    lines = [
+        line for name, side in (("A", a), ("B", b)) for line in wrap(_what(name, side), hanging="   ", width=width)
+    ]
+    if not found:
+        return [*lines, "", "no metric to compare"]
+    words = [one.word.upper() if one.word in _LOUD else one.word for one in found]
+    sides = [side_cells(one.a_bps, one.b_bps, one.change) for one in found]
+    cells = [_HEADER, *((one.figure, *side, word) for one, side, word in zip(found, sides, words, strict=True))]
+    explained = [one.why if one.word in _EXPLAINED else "" for one in found]
+    notes = [wrap(why, indent="    ", width=width) if why else [] for why in explained]
+    for text in list(dict.fromkeys(text for one in found for text in one.differs))[:MOST_DIFFERENCES]:
+        lines += wrap(f"differs: {text}", hanging="   ", width=width)
+    lines += ["", *text_table(cells, SIDES, width, notes=notes)]
+    counts = Counter(one.word for one in found)
+    said = ", ".join(f"{counts[word]} {word}" for word in WORDS if counts[word])
+    return [*lines, "", f"{len(found)} metric{'s' if len(found) != 1 else ''}: {said}"]
+
+
+def comparison_records(found: Sequence[Compared]) -> list[dict[str, object]]:
+    """Return the rows as plain data. Rates are bit/s, changes fractions; None where a side has no value."""
+    names = ("figure", "a_bps", "b_bps", "change", "verdict", "skipped", "why", "differs")
+    return [{name: getattr(one, name) for name in names} for one in found]
+
+
+def _what(name: str, side: RunSet) -> str:
+    runs = len({point.run for point in side.points})
+    builds = side.builds
+    of = f" of {', '.join(builds[:3])}{', ...' if len(builds) > 3 else ''}" if builds else ""
+    emulated = ", emulated" if any(point.emulated for point in side.points) else ""
+    return f"{name}: {side.name} ({runs} run{'s' if runs != 1 else ''}{of}{emulated})"

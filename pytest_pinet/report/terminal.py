@@ -15,8 +15,7 @@ from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord, SkippedRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.sentences import evenness_note, http_text, ineffective, ladder_text, limited_by_text, ping_text
-from pytest_pinet.report.table import text_table
-from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, signed_percent, wrap
+from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, signed_percent, text_table, wrap
 
 # The default traffic. Its name is omitted from rows to keep them short.
 USUAL_TRAFFIC = "tcp-P1"

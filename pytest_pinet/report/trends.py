@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.builds import name_of
-from pytest_pinet.history.gates import metric_id
+from pytest_pinet.history.differences import name_of
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.levels import MATTERS
 from pytest_pinet.history.losses import MetricLevel, level_of
-from pytest_pinet.history.points import GOODPUT, LONG_LENGTH, LevelChange, Point, PointList, Points, Trend
+from pytest_pinet.history.points import GOODPUT, LONG_LENGTH, LevelChange, Point, PointList, Points, Trend, metric_id
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.history.text import ASCII_HEIGHTS, spark

@@ -20,7 +20,7 @@ from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.listener import AllureResults
 from pytest_pinet.report.allure.run_files import AllureRun
-from pytest_pinet.report.losses import read_losses, short_lines
+from pytest_pinet.report.sentences import read_losses, short_lines
 from pytest_pinet.report.trends import FigureSeries, RunFacts, run_facts, series_with
 from pytest_pinet.session.exact_gate import exact_combination_of
 from pytest_pinet.session.parametrizer import case_of

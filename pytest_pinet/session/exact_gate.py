@@ -18,8 +18,7 @@ from pytest_pinet.model.quantities import Bitrate, Tolerance
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import SEVERITY, ExactResult, Verdict
-from pytest_pinet.report.exact_record import exact_combination
-from pytest_pinet.report.exact_text import exact_label
+from pytest_pinet.report.exact_text import exact_combination, exact_label
 from pytest_pinet.report.failure import MOST_LINES
 from pytest_pinet.report.text_wrap import wrap
 from pytest_pinet.session.arguments import globs_of, nearest_arguments

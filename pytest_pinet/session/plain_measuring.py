@@ -12,7 +12,7 @@ import pytest
 
 from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.errors import DroppedLink
-from pytest_pinet.history.settings import Settings
+from pytest_pinet.history.differences import Settings
 from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.measurement import fitted

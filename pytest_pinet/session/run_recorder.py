@@ -13,8 +13,7 @@ import pytest
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.execution.text import for_log
-from pytest_pinet.history.history import OFF
-from pytest_pinet.history.save import keep_run
+from pytest_pinet.history.history import OFF, keep_run
 from pytest_pinet.history.text import heights_for
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.stalls import blind_spots
@@ -23,7 +22,7 @@ from pytest_pinet.model.record.change import EXACT, ChangeHeadRecord
 from pytest_pinet.model.record.result import SCHEMA_VERSION, ResultRecord, RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import GOOD
 from pytest_pinet.report.change_table import change_lines, emulated_words
-from pytest_pinet.report.exact_record import EXACT_MEANING
+from pytest_pinet.report.exact_text import EXACT_MEANING
 from pytest_pinet.report.result_record import attached_results, skip_reason
 from pytest_pinet.report.run_folder import RunFolder, write_json
 from pytest_pinet.report.terminal import skipped_lines, summary_table

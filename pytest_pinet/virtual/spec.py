@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.model.forms import ManagementMode
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import MACHINES, ROOT, Interface, Lab, Node
-from pytest_pinet.model.management import ManagementMode
 from pytest_pinet.virtual.link_models import UNSHAPED, LinkModel, model_of
 from pytest_pinet.virtual.pi_firmware import BootSettings
 

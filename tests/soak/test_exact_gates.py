@@ -9,8 +9,7 @@ import pytest
 from benchmarks.virtual_time import busy_loops
 from pytest_pinet.errors import CapabilityError
 from pytest_pinet.exact.boot import boot
-from pytest_pinet.exact.lab_boards import exact_boards
-from pytest_pinet.exact.measure import ExactBench, stock_build
+from pytest_pinet.exact.measure import ExactBench, exact_boards, stock_build
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import ExactLimits, judge_exact
 from pytest_pinet.model.exact import first_difference

@@ -12,14 +12,13 @@ import pytest
 from pytest_pinet.ab.exact_series import ExactSeries, QemuMachines
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import CapabilityError
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.judge.exact import ExactLimits
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.exact_record import exact_records
-from pytest_pinet.report.exact_text import function_rows
+from pytest_pinet.report.exact_text import exact_records, function_rows
 from tests.support.driver_builds import patched_module
 from tests.support.rebuilds import MODULES, ON_PATH, rebuilt
 

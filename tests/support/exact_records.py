@@ -12,7 +12,7 @@ from pytest_pinet.model.exact import ExactBoot, Function
 from pytest_pinet.model.record.change import BuildRecord, TurnRecord
 from pytest_pinet.model.record.result import SCHEMA_VERSION, ResultRecord, RunRecord
 from pytest_pinet.report.change_head import change_head
-from pytest_pinet.report.exact_record import EXACT_MEANING, exact_records
+from pytest_pinet.report.exact_text import EXACT_MEANING, exact_records
 from tests.support.recorded_exact import BOOTS, GOOD
 
 DATA = Path(__file__).parents[1] / "data/exact"

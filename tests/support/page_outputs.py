@@ -39,7 +39,7 @@ from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.failure import failure_text
-from pytest_pinet.report.losses import loss_lines, losses_sentence
+from pytest_pinet.report.sentences import loss_lines, losses_sentence
 from pytest_pinet.report.text_wrap import wrap
 from tests.support.change_records import compared
 from tests.support.console_blocks import DOCS, PAGES, ROOT

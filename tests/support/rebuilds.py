@@ -10,7 +10,7 @@ from random import Random
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.exact.board import ExactBoard
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.model.build import Build
 from tests.support.driver_builds import BUILD_TIMEOUT_S, driver_sources
 

@@ -28,7 +28,7 @@ from pytest_pinet.lab.switch.journal import Journal
 from pytest_pinet.lab.switch.linux import Bridges, LinuxSwitch
 from pytest_pinet.lab.switch.switchport import PortState
 from pytest_pinet.model.lab import Switch
-from pytest_pinet.report.allure.derived import allure2_history, allure3_history, known_tests, remembered, runs_of
+from pytest_pinet.report.allure.identity import allure2_history, allure3_history, known_tests, remembered, runs_of
 from pytest_pinet.scheduling.planner import Estimates
 from pytest_pinet.tuning.journal import replay
 from tests.support.board_answers import Answering

@@ -30,7 +30,7 @@ from pytest_pinet.evidence.node_state import parse_temperature, parse_throttled
 from pytest_pinet.evidence.sources import Texts
 from pytest_pinet.execution.text import for_log
 from pytest_pinet.history.compare import RunSet, compared
-from pytest_pinet.history.lines import import_lines, lines_of
+from pytest_pinet.history.history import import_lines, lines_of
 from pytest_pinet.history.points import Point, StoredRun
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.results_file import HEAD, LINES, read_run, record_of
@@ -41,10 +41,10 @@ from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.report.comparison_table import comparison_table
 from pytest_pinet.report.export.openmetrics import openmetrics
 from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.page.page import page
+from pytest_pinet.report.sentences import comparison_table
 from pytest_pinet.report.terminal import summary_table
 from pytest_pinet.report.trends import all_series
 from pytest_pinet.traffic import ping

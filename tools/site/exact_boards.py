@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_pinet.config.labfile import load
-from pytest_pinet.exact.lab_boards import DEFAULT, exact_boards
+from pytest_pinet.exact.measure import DEFAULT, exact_boards
 from tools.site.markdown import table
 
 

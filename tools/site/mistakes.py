@@ -47,7 +47,7 @@ MISTAKES = (
     Group(
         "The lab file",
         ERRORS,
-        ("config/*", "lab/labgrid/*", "lab/ssh.py", "virtual/spec.py", "emulated/*", "exact/lab_boards.py"),
+        ("config/*", "lab/labgrid/*", "lab/ssh.py", "virtual/spec.py", "emulated/*", "exact/measure.py"),
         "The message begins with the lab file. Each line is right for itself, and two of them contradict each other or "
         "the catalogue: a port with two cables, a NIC on a bus that its board lacks, a node without a target.",
         "Correct one of the places that the message names. `pinet doctor` finds what the file cannot show, such as a "
@@ -103,7 +103,7 @@ MISTAKES = (
     Group(
         "Combinations of a lab",
         ERRORS,
-        ("matrix/*", "report/diagrams/*", "cli/lab_checks.py"),
+        ("matrix/*", "report/diagrams.py", "cli/lab_checks.py"),
         "No board, NIC or topology of the lab has this name, or too few boards can send at the same time.",
         "`pinet matrix` lists what the lab can measure, and why not the rest. Quote globs: `'pi4b:*'`.",
     ),

@@ -25,7 +25,7 @@ def lab_file() -> str:
 
 def results() -> str:
     """Return a section for each record of results.json."""
-    from pytest_pinet.report.schema import schema_text
+    from tools.results_schema import schema_text
 
     schema: Schema = json.loads(schema_text())
     return "\n".join(_section(name, one, schema["$defs"]) for name, one in schema["$defs"].items())

@@ -15,7 +15,7 @@ from pytest_pinet.lab.link.end import with_devices
 from pytest_pinet.lab.link.link import Link, await_links
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.management import cuts_management
+from pytest_pinet.model.forms import cuts_management
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
 from pytest_pinet.tuning import booting, change
 from pytest_pinet.tuning.registry import boot_part, in_order, together

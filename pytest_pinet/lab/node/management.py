@@ -15,8 +15,8 @@ from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.evidence.management_octets import NFS_ROOT
 from pytest_pinet.execution.shell import Shell
+from pytest_pinet.model.forms import Management, ManagementMode
 from pytest_pinet.model.lab import Node
-from pytest_pinet.model.management import Management, ManagementMode
 
 # The exit status of a shell for a command that does not exist.
 NOT_FOUND = 127

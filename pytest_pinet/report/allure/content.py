@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_pinet.history.gates import instructions_of, metric_id
+from pytest_pinet.history.points import instructions_of, metric_id
 from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import COMPARED, Verdict
@@ -25,10 +25,16 @@ from pytest_pinet.report.exact_text import (
     sum_cells,
     window_of,
 )
-from pytest_pinet.report.losses import short_lines
-from pytest_pinet.report.sentences import http_text, ineffective, ladder_text, limited_by_text, ping_text, scale_text
-from pytest_pinet.report.table import html_table
-from pytest_pinet.report.text_wrap import rate, rate_or, written
+from pytest_pinet.report.sentences import (
+    http_text,
+    ineffective,
+    ladder_text,
+    limited_by_text,
+    ping_text,
+    scale_text,
+    short_lines,
+)
+from pytest_pinet.report.text_wrap import html_table, rate, rate_or, written
 from pytest_pinet.report.trends import FigureSeries
 
 # The report is a single file with all attachments. Larger or further files stay in the run folder.

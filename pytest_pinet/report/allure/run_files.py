@@ -19,19 +19,21 @@ import pytest
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.files import write_file, writing
-from pytest_pinet.history.gates import metric_id
+from pytest_pinet.history.points import metric_id
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.allure.content import csv_bytes, labels, parameters
-from pytest_pinet.report.allure.derived import (
+from pytest_pinet.report.allure.identity import (
     MEMORY,
+    PREFIX,
+    Subject,
     allure2_history,
     allure3_history,
+    categories,
     known_tests,
     remembered,
     runs_of,
 )
-from pytest_pinet.report.allure.identity import PREFIX, Subject, categories
 from pytest_pinet.report.charts.results import overview_chart
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.terminal import count_line, rows_of

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from pytest_pinet.history.builds import name_of
+from pytest_pinet.history.differences import name_of
 from pytest_pinet.history.points import GOODPUT, LIMIT, ORACLE, LevelChange, Point, PointList
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import (

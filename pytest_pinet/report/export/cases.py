@@ -1,21 +1,23 @@
-"""The metrics of a run with their verdicts, and names of them that every reader accepts."""
+"""Exports of verdicts for CI systems: the cases of a run, as KTAP, for LAVA, and for NIPA."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.history.gates import instructions_of, metric_id
+from pytest_pinet.history.points import instructions_of, metric_id
 from pytest_pinet.history.records import reason_of
+from pytest_pinet.history.results_file import moment
 from pytest_pinet.model.metric_key import within
 from pytest_pinet.model.record.change import ChangeEntryRecord
 from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
-from pytest_pinet.model.verdict import GOOD, Verdict
+from pytest_pinet.model.verdict import GOOD, Verdict, worst
 from pytest_pinet.report.exact_text import rate_text, window_of
 from pytest_pinet.report.text_wrap import first_paragraph, rate
 
@@ -164,3 +166,160 @@ def required(form: str, settings: Mapping[str, str], name: str, form_of_value: s
     if not settings[name]:
         raise ConfigError(f"{form} needs {name}; pass --set {name}={form_of_value}")
     return settings[name]
+
+
+# `#` begins a directive. NIPA takes [FAIL], FAIL: and SKIP: anywhere in the text for a result.
+_DIRECTIVE = str.maketrans("#[]", "-()")
+_RESULT = re.compile(r"\b(fail|skip)(ped|ed)?:", re.IGNORECASE)
+_NO_DECISION = (Verdict.ERROR, Verdict.INVALID, Verdict.INCONCLUSIVE)
+
+
+def ktap(run: RunRecord, settings: Mapping[str, str]) -> str:
+    """Return the verdicts as KTAP, in the flat form that all readers of kernel selftests take.
+
+    ``kunit.py parse``, NIPA, Linaro's ``parse-output.py`` (LAVA) and openQA read it: one selftest for each combination,
+    and in comments below it one subtest for each metric. The form of ktap.rst with indented subtests is read by
+    kunit.py only. KTAP has no field for numbers, so the goodput is diagnostic data; of exact boards, the instructions.
+
+    A metric without a decision is ``not ok # ERROR``, which most readers count as failed.
+
+    With ``--set undecided=skip`` it is ``ok # SKIP``: then only a slower or broken build fails.
+    """
+    skips = settings_of("ktap", settings, "undecided")["undecided"] == "skip"
+    groups = by_group(cases_of(run))
+    lines = ["TAP version 13", f"1..{len(groups)}"]
+    for number, (group, cases) in enumerate(groups.items(), 1):
+        lines += [f"# selftests: pinet: {group}", "# TAP version 13", f"# 1..{len(cases)}"]
+        for place, case in enumerate(cases, 1):
+            lines += [f"# # {_ktap_text(case)}", f"# {_ktap_status(case, place, skips)}"]
+        lines += [f"# # {_ktap_totals(cases, skips)}", _ktap_of_group(group, number, cases, skips)]
+    return "\n".join(lines) + "\n"
+
+
+def _ktap_text(case: Case) -> str:
+    words = [case.label, case.value_text, f"{case.verdict}{f', {case.text}' if case.text else ''}"]
+    return _RESULT.sub(lambda match: match[0][:-1], " ".join(filter(None, words)).translate(_DIRECTIVE))
+
+
+def _ktap_status(case: Case, number: int, skips: bool) -> str:
+    word, directive = _ktap_word(case, skips)
+    data = [f"time={case.result.seconds * 1000:.0f}ms"]
+    if case.instructions is not None:
+        data.append(f"instructions={case.instructions:.2f}")
+    elif case.goodput_gbit is not None:
+        data.append(f"goodput={case.goodput_gbit:.4f}Gbit/s")
+    return f"{word} {number} {case.label} # {' '.join([*directive, *data])}"
+
+
+def _ktap_word(case: Case, skips: bool) -> tuple[str, list[str]]:
+    """Return ``ok`` or ``not ok``, and the directive. Linaro's parser makes its text part of the name: no text."""
+    if case.verdict is Verdict.SKIPPED or (skips and case.verdict in _NO_DECISION):
+        return "ok", ["SKIP"]
+    if case.verdict in _NO_DECISION:
+        return "not ok", ["ERROR"]
+    return ("ok" if case.verdict in GOOD else "not ok"), []
+
+
+def _ktap_totals(cases: Sequence[Case], skips: bool) -> str:
+    words = [_ktap_word(case, skips) for case in cases]
+    skipped = sum("SKIP" in directive for _, directive in words)
+    errors = sum("ERROR" in directive for _, directive in words)
+    passed = sum(word == "ok" for word, _ in words) - skipped
+    failed = len(cases) - passed - skipped - errors
+    return f"Totals: pass:{passed} fail:{failed} xfail:0 xpass:0 skip:{skipped} error:{errors}"
+
+
+def _ktap_of_group(group: str, number: int, cases: Sequence[Case], skips: bool) -> str:
+    words = [_ktap_word(case, skips) for case in cases]
+    if any(word == "not ok" for word, _ in words):
+        return f"not ok {number} selftests: pinet: {group} # exit=1"
+    skipped = all("SKIP" in directive for _, directive in words)
+    return f"ok {number} selftests: pinet: {group}{' # SKIP' if skipped else ''}"
+
+
+LAVA_UNDECIDED = "unknown"
+
+
+def lava(run: RunRecord, settings: Mapping[str, str]) -> str:
+    """Return the verdicts as the signals of a LAVA test shell, which a job prints on the console of its device.
+
+    There is one line for each metric. LAVA splits it at blanks, and each word has exactly one ``=``."""
+    settings_of("lava", settings)
+    return "".join(f"<LAVA_SIGNAL_TESTCASE {_lava_words(case)}>\n" for case in cases_of(run))
+
+
+def _lava_words(case: Case) -> str:
+    words = [f"TEST_CASE_ID={case.name}", f"RESULT={result_word(case.verdict, LAVA_UNDECIDED)}"]
+    if case.instructions is not None:
+        words += ["UNITS=instructions", f"MEASUREMENT={case.instructions:.2f}"]
+    elif case.goodput_gbit is not None:
+        words += ["UNITS=Gbit/s", f"MEASUREMENT={case.goodput_gbit:.6f}"]
+    return " ".join(words)
+
+
+NIPA_GROUP = "selftests-pinet"
+NIPA_UNDECIDED = "warn"
+# NIPA takes the time of a branch from its last 17 characters.
+_BRANCH = re.compile(r".+-\d{4}-\d\d-\d\d--\d\d-\d\d")
+# The lengths of the columns of NIPA's database.
+_LONGEST_NAME, _LONGEST_TEST, _LONGEST_SUBTEST = 80, 128, 256
+_NO_WORD = re.compile(r"[^0-9A-Za-z]+")
+
+
+def nipa(run: RunRecord, settings: Mapping[str, str]) -> str:
+    """Return the JSON of one run for NIPA, the CI of netdev: the file that a runner serves at the URL in its manifest.
+
+    It has one test for each combination, and in it one subtest for each metric. NIPA has no field for numbers. They are
+    on the page that ``link`` names. ``--set branch=NAME`` names the branch of NIPA's branches.json.
+
+    ``--set executor=NAME`` names the runner (default: ``pinet-`` and the lab), ``--set link=URL`` the page of the run.
+    A metric without a decision is ``warn``, which does not count as passed.
+    """
+    given = settings_of("nipa", settings, "branch", "executor", "link")
+    branch = required("nipa", given, "branch", "net-next-2026-11-23--12-00")
+    if not _BRANCH.fullmatch(branch):
+        raise ConfigError(f"--set branch: {branch!r} does not end in a time; expected net-next-2026-11-23--12-00")
+    link = given["link"]
+    tests = [_nipa_test(group, cases, link) for group, cases in by_group(cases_of(run)).items()]
+    found: dict[str, object] = {
+        "executor": (given["executor"] or f"pinet-{_nipa_word(run.lab)}")[:_LONGEST_NAME],
+        "branch": branch,
+        "start": str(moment(run.started)),
+        "end": str(moment(run.finished or run.started)),
+        "link": link,
+        "device": _nipa_device(run),
+        "results": tests,
+    }
+    return json.dumps(found, indent=1) + "\n"
+
+
+def _nipa_test(group: str, cases: Sequence[Case], link: str) -> dict[str, object]:
+    # One measurement may have several metrics.
+    seconds = sum({id(case.result): case.result.seconds for case in cases}.values())
+    return {
+        "test": _nipa_word(group)[:_LONGEST_TEST],
+        "group": NIPA_GROUP,
+        "result": result_word(worst([case.verdict for case in cases]), NIPA_UNDECIDED),
+        "time": round(seconds, 1),
+        "link": link,
+        "results": [_nipa_subtest(case) for case in cases],
+    }
+
+
+def _nipa_subtest(case: Case) -> dict[str, object]:
+    name = _NO_WORD.sub("-", case.label).strip("-")[:_LONGEST_SUBTEST]
+    return {"test": name, "result": result_word(case.verdict, NIPA_UNDECIDED), "time": round(case.result.seconds)}
+
+
+def _nipa_device(run: RunRecord) -> dict[str, str]:
+    """Return the driver of each NIC. NIPA lists a device again whenever this changes, so versions are no part of it."""
+    drivers = {
+        f"{one.combination.board}:{one.combination.nic}": driver
+        for one in run.results
+        if (driver := one.build.get("driver"))
+    }
+    return dict(sorted(drivers.items()))
+
+
+def _nipa_word(text: str) -> str:
+    return _NO_WORD.sub("-", text).strip("-")

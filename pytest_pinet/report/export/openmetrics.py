@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.history.builds import name_of
+from pytest_pinet.history.differences import name_of
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.records import newest
 from pytest_pinet.model.verdict import SEVERITY

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from pytest_pinet.history.gates import GatedMetric, StoredGate, gate_of
-from pytest_pinet.history.points import StoredRun
+from pytest_pinet.history.points import GatedMetric, StoredGate, StoredRun, gate_of
 from pytest_pinet.history.results_file import moment
 from pytest_pinet.history.text import gate_text
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
@@ -22,7 +21,7 @@ from pytest_pinet.report.change_table import (
     source_lines,
     turns_text,
 )
-from pytest_pinet.report.charts.change import Forest, change_bar, turns_chart
+from pytest_pinet.report.charts.results import Forest, change_bar, turns_chart
 from pytest_pinet.report.exact_text import (
     FUNCTION_HEADS,
     METRIC_HEADS,

@@ -9,17 +9,15 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from pytest_pinet.history.builds import release_of
+from pytest_pinet.history.differences import release_of
 from pytest_pinet.history.points import EMULATED, RUN, SCALE, VERDICT, Point, StoredRun
 from pytest_pinet.model.record.change import EXACT
 from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, rules, variables
 from pytest_pinet.report.charts.trend import shift_words, sparkline, trend_words
-from pytest_pinet.report.losses import changes_text
 from pytest_pinet.report.page.change import GATE_HEADS, change_section, earlier_gates
-from pytest_pinet.report.page.data import PageData, PageLinks
-from pytest_pinet.report.page.panels import CombinationChart
+from pytest_pinet.report.page.panels import CombinationChart, PageData, PageLinks
 from pytest_pinet.report.page.templating import (
     anchor,
     current,
@@ -36,7 +34,7 @@ from pytest_pinet.report.page.templating import (
     render,
     share_text,
 )
-from pytest_pinet.report.sentences import scales_text
+from pytest_pinet.report.sentences import changes_text, scales_text
 from pytest_pinet.report.text_wrap import count, first_paragraph, rate, rate_or
 from pytest_pinet.report.trends import FigureSeries
 

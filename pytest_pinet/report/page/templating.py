@@ -23,7 +23,7 @@ from pytest_pinet.history.points import Point
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import Paper
-from pytest_pinet.report.losses import cause_text, owner_text, percent, size_text
+from pytest_pinet.report.sentences import cause_text, owner_text, percent, size_text
 from pytest_pinet.report.text_wrap import copyable, count, rate_or, tied
 from pytest_pinet.report.trends import FigureSeries
 

@@ -12,8 +12,7 @@ import pytest
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.exact import store
 from pytest_pinet.exact.kernel_config import kernel_config
-from pytest_pinet.exact.lab_boards import exact_boards
-from pytest_pinet.exact.measure import ExactBench
+from pytest_pinet.exact.measure import ExactBench, exact_boards
 from pytest_pinet.exact.qemu import PROGRAM
 from pytest_pinet.exact.traffic import amounts_of
 from pytest_pinet.judge.exact_functions import is_of_driver

@@ -13,7 +13,7 @@ from pytest_pinet.exact import device_models
 from pytest_pinet.exact import qemu as compiling
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.device_models import model_for
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.exact.qemu import PROGRAM, find_qemu
 
 BOARDS = exact_boards()

@@ -22,8 +22,7 @@ from pytest_pinet.errors import BuildError, CapabilityError, LabError
 from pytest_pinet.exact import store
 from pytest_pinet.exact.board import NICS, ExactBoard
 from pytest_pinet.exact.boot import boot
-from pytest_pinet.exact.lab_boards import exact_boards
-from pytest_pinet.exact.measure import ExactBench, stock_build
+from pytest_pinet.exact.measure import ExactBench, exact_boards, stock_build
 from pytest_pinet.exact.payload import make_payload
 from pytest_pinet.exact.qemu import PROGRAM, VARIABLE, Plugin, build_plugin, find_qemu, unpacked_folder
 from pytest_pinet.exact.traffic import MORE
@@ -417,7 +416,7 @@ def test_a_stall_ends_at_the_limit_of_virtual_time(stock: Build) -> None:
 @pytest.fixture
 def gate_process() -> Iterator[subprocess.Popen[bytes]]:
     program = (
-        "from pytest_pinet.exact.boot import boot; from pytest_pinet.exact.lab_boards import exact_boards; "
+        "from pytest_pinet.exact.boot import boot; from pytest_pinet.exact.measure import exact_boards; "
         "from pytest_pinet.exact.measure import ExactBench, stock_build; bench = ExactBench(exact_boards()['e1000e']); "
         "boot(bench.payload(stock_build(print)), bench.qemu, bench.plugin)"
     )

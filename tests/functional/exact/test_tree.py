@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.exact.qemu import PROGRAM, unpacked_folder
 from tests.support.console_blocks import DOCS
 from tests.support.driver_builds import PATCHES

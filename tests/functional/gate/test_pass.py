@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pytest_pinet.report.schema import SCHEMA_FILE
 from tests.support.gate_project import GateLab, NewProject, Project
+from tools.results_schema import SCHEMA_FILE
 
 MATRIX = """
 import pytest

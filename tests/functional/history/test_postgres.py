@@ -15,10 +15,9 @@ import pytest
 from pytest_pinet.doctor import examine
 from pytest_pinet.doctor.bench import Status
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history import courses
+from pytest_pinet.history import store as history_store
 from pytest_pinet.history.boards import standing
-from pytest_pinet.history.history import open_history
-from pytest_pinet.history.lines import lines_of
+from pytest_pinet.history.history import lines_of, open_history
 from pytest_pinet.history.points import OutOfService, Suspicion, Trend
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.store import HistoryStore
@@ -180,7 +179,7 @@ def test_level_changes_are_stored_by_runners_and_used_by_a_reader_without_rights
     assert stored() == 1
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
-    monkeypatch.setattr(courses, "course_of", lambda *_: pytest.fail("it was searched again"))
+    monkeypatch.setattr(history_store, "course_of", lambda *_: pytest.fail("it was searched again"))
     (used,) = read(without_rights)
     assert (used.changes, used.levels_bps) == (searched.changes, searched.levels_bps)
     with psycopg.connect(url, autocommit=True) as connection:

@@ -26,8 +26,8 @@ from pytest_pinet.lab.switch.journal import Journal
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.lab.switch.switchport import SwitchBackend
 from pytest_pinet.model.combination import Combination, Endpoint
+from pytest_pinet.model.forms import Management
 from pytest_pinet.model.lab import Switch
-from pytest_pinet.model.management import Management
 from pytest_pinet.model.tuning import SettingOutcome, Tuning
 from pytest_pinet.tuning.journal import replay
 from tests.support.namespaces import NamespaceShell, ip

@@ -231,7 +231,7 @@ def test_made_again_the_report_counts_no_run_twice(runs: Runs) -> None:
     """Check the data of a multi-file report, which Allure's own history would have extended."""
     allure = tool(3)
     from pytest_pinet.history.history import open_history
-    from pytest_pinet.report.allure.derived import allure3_history, known_tests, runs_of
+    from pytest_pinet.report.allure.identity import allure3_history, known_tests, runs_of
     from pytest_pinet.report.allure.tool import generate
     from pytest_pinet.report.trends import all_series
 

@@ -28,10 +28,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.model.record.result import RunRecord
-from pytest_pinet.report.export.cases import by_group, cases_of
-from pytest_pinet.report.export.ktap import ktap
-from pytest_pinet.report.export.lava import lava
-from pytest_pinet.report.export.nipa import nipa
+from pytest_pinet.report.export.cases import by_group, cases_of, ktap, lava, nipa
 from pytest_pinet.report.export.openmetrics import prometheus
 from tests.support.export_runs import RUNS, points
 

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_pinet.cli import run
 from pytest_pinet.execution.text import parse_json
-from pytest_pinet.history.lines import lines_of
+from pytest_pinet.history.history import lines_of
 from pytest_pinet.history.store import HistoryStore
 from tests.support.gate_records import gated_run
 from tests.support.history_records import day, keep, kept

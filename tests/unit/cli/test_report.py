@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 from pytest_pinet.cli import pinet
 from pytest_pinet.config.baselines import Reviewed
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.gates import metric_id
 from pytest_pinet.history.history import open_history
+from pytest_pinet.history.points import metric_id
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.run_files import write_stand_in

@@ -24,9 +24,9 @@ from pytest_pinet.execution.shell import Shell
 from pytest_pinet.lab.node.management import FoundManagement, parse
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.lab.switch.switchport import PortState
+from pytest_pinet.model.forms import Management
 from pytest_pinet.model.hardware import FoundBoard, FoundNic
 from pytest_pinet.model.lab import Lab, Node
-from pytest_pinet.model.management import Management
 from pytest_pinet.model.quantities import Share
 from pytest_pinet.traffic.iperf3_version import Version
 from tests.support import doctor_lab

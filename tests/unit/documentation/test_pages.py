@@ -18,7 +18,7 @@ import yaml
 from pytest_pinet import errors
 from pytest_pinet.cli import pinet
 from pytest_pinet.errors import LabError, PinetError
-from pytest_pinet.model.management import ManagementMode
+from pytest_pinet.model.forms import ManagementMode
 from pytest_pinet.session.option_table import SETTINGS
 from tests.support.console_blocks import DOCS, PAGES, ROOT, console_blocks
 from tools.site import PART, PARTS, generated, written_by_hand

@@ -8,11 +8,11 @@ from contextlib import closing
 import pytest
 
 from pytest_pinet.errors import BuildError, LabError
-from pytest_pinet.exact import boot, room
-from pytest_pinet.exact.events import Events
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact import boot, qemu
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.exact.payload import KernelImage, Payload
 from pytest_pinet.exact.qemu import Plugin, Qemu
+from pytest_pinet.exact.traffic import Events
 
 BUSY = "echo begun; while :; do :; done"
 HALTED = "echo begun; exec sleep 60"
@@ -56,8 +56,8 @@ def test_no_more_machines_run_than_processors_and_a_stopped_run_does_not_wait(mo
         return boot._Ran("", "", b"", "no end")
 
     monkeypatch.setattr(boot, "_run", run)
-    monkeypatch.setattr(room, "usable_processors", lambda: 1)
-    monkeypatch.setattr(boot, "_ROOM", room.Room())
+    monkeypatch.setattr(qemu, "usable_processors", lambda: 1)
+    monkeypatch.setattr(boot, "_ROOM", qemu.Room())
     words = NOTHING, Qemu(("qemu",), (10, 0, 2), ""), Plugin(None, None)
     with pytest.raises(BuildError, match=r" did not end: no end$"):
         boot.boot_twice(*words)

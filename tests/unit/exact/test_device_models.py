@@ -15,7 +15,7 @@ from pytest_pinet.evidence.fdt import cells, text
 from pytest_pinet.exact import device_models
 from pytest_pinet.exact.board import NICS
 from pytest_pinet.exact.device_models import model_for
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.exact.qemu import Qemu
 
 BOARDS = exact_boards()

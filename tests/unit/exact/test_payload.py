@@ -16,7 +16,7 @@ from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import CapabilityError, ConfigError, UnfitBuildError
 from pytest_pinet.exact.board import ExactBoard, arguments
 from pytest_pinet.exact.kernel_config import NEEDED
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.exact.payload import make_payload, traffic_program
 from pytest_pinet.exact.traffic import amounts_of
 from pytest_pinet.model.build import Build, BuildFileRole

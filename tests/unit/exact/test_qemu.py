@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import CapabilityError, LabError
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.exact.qemu import PROGRAM, Qemu, build_plugin, find_qemu, plugin_for, unpacked_folder
 
 BOARDS = exact_boards()

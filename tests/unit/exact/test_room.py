@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.exact import room
-from pytest_pinet.exact.room import Room, free_memory, usable_processors
+from pytest_pinet.exact import qemu
+from pytest_pinet.exact.qemu import Room, free_memory, usable_processors
 
 MEMINFO = "MemTotal:       65756516 kB\nMemFree:         1268444 kB\nMemAvailable:    8388608 kB\nBuffers: 4 kB\n"
 V1 = "9:name=systemd:/\n5:cpu,cpuacct:/docker/ab12\n4:memory:/docker/ab12\n0::/\n"
@@ -19,7 +19,7 @@ V2 = "0::/user.slice/runner.service\n"
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Use the files of a machine with 64 processors and 8 GiB of free memory, which has no control groups yet."""
-    monkeypatch.setattr(room, "_ROOT", tmp_path)
+    monkeypatch.setattr(qemu, "_ROOT", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
     write(tmp_path, {"proc/meminfo": MEMINFO})
 

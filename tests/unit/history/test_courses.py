@@ -15,11 +15,10 @@ from sqlalchemy import event
 
 import pytest_pinet
 import pytest_pinet.history.store as history_store
-from pytest_pinet.history import courses
 from pytest_pinet.history.database import BUSY_S
 from pytest_pinet.history.drift import course_of
+from pytest_pinet.history.history import keep_run
 from pytest_pinet.history.points import LONG_LENGTH, USUAL_LENGTH, PointList, Trend
-from pytest_pinet.history.save import keep_run
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.record.result import RunRecord
@@ -44,7 +43,7 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(len(rates))
         return search(rates, matters)
 
-    monkeypatch.setattr(courses, "course_of", count)
+    monkeypatch.setattr(history_store, "course_of", count)
     return found
 
 
@@ -101,22 +100,22 @@ def test_jumps_drifts_and_groups_are_stored_exactly(url: str, searched: list[int
 def test_another_program_searches_again(url: str, searched: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     keep(nights(30), url)
     read(url)
-    monkeypatch.setattr(courses, "_program", lambda: b"another")
+    monkeypatch.setattr(history_store, "_program", lambda: b"another")
     read(url)
     assert searched == [30, 30]
 
 
 def test_the_program_is_all_modules_that_the_search_imports() -> None:
     package = Path(pytest_pinet.__file__).parent
-    for path in courses.SOURCES:
-        if path.name == "courses.py":
+    for path in history_store.SOURCES:
+        if path.name == "store.py":
             continue
         imported = [
             node.module or "" for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)
         ]
         own = {package.parent.joinpath(*name.split(".")).with_suffix(".py") for name in imported if "pinet" in name}
-        assert own <= {*courses.SOURCES}, path
-    assert len({path.read_bytes() for path in courses.SOURCES}) == 4
+        assert own <= {*history_store.SOURCES}, path
+    assert len({path.read_bytes() for path in history_store.SOURCES}) == 4
 
 
 def test_a_reader_that_may_not_write_searches_each_time(url: str, searched: list[int]) -> None:

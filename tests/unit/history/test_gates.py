@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.history.gates import GatedMetric, GateTurn, StoredGate, gate_of
-from pytest_pinet.history.history import open_history
-from pytest_pinet.history.lines import import_lines, lines_of
+from pytest_pinet.history.history import import_lines, lines_of, open_history
+from pytest_pinet.history.points import GatedMetric, GateTurn, StoredGate, gate_of
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.model.verdict import Verdict

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_pinet.config.baselines import AcceptedBaseline, Reviewed
 from pytest_pinet.errors import Where
-from pytest_pinet.history.builds import differences, is_dirty, name_of, names_of
+from pytest_pinet.history.differences import differences, is_dirty, name_of, names_of
 from pytest_pinet.history.losses import MetricLevel
 from pytest_pinet.history.points import Trend
 from pytest_pinet.history.text import BLOCK_HEIGHTS, figure_lines, run_lines, spark

@@ -14,9 +14,9 @@ from pytest_pinet.lab.link.link import BENCHMARK_NET, addresses
 from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes, capacity
 from pytest_pinet.matrix.expansion import Missing, Request, combinations, marker_name, select_combinations
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.forms import Management
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.model.management import Management
 from pytest_pinet.model.topology import KINDS, parse_topology
 from pytest_pinet.session.arguments import read_marker
 from pytest_pinet.tuning.registry import read_tunings

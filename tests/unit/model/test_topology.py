@@ -1,4 +1,4 @@
-"""The ends of a topology, the connections between them, and the flows."""
+"""Topologies, and the keys of metrics."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from pytest_pinet.model.metric_key import CombinationId, MetricKey, metric_keys
 from pytest_pinet.model.topology import FORM, all_names, parse_topology
-from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.traffic import Direction, Traffic
 
 
 def sends(name: str, direction: Direction) -> list[tuple[int, int]]:
@@ -84,3 +85,36 @@ def test_an_impossible_direction_is_refused() -> None:
 
 def test_globs_are_matched_against_real_names() -> None:
     assert all(parse_topology(name).name == name for name in all_names())
+
+
+PAIR = CombinationId("pi4b", "onboard", "pair")
+TX, RX, BIDIR = Direction.TX, Direction.RX, Direction.BIDIR
+
+
+@pytest.mark.parametrize(
+    ("traffic", "direction", "text", "both_ways"),
+    [
+        (TX, TX, "pi4b:onboard/pair/tcp-P1-tx", False),
+        (RX, RX, "pi4b:onboard/pair/tcp-P1-rx", False),
+        (BIDIR, BIDIR, "pi4b:onboard/pair/tcp-P1-bidir", True),
+        (BIDIR, TX, "pi4b:onboard/pair/tcp-P1-bidir-tx", True),
+        (BIDIR, RX, "pi4b:onboard/pair/tcp-P1-bidir-rx", True),
+        # In topology `opposed` the second pair runs in the other direction.
+        (TX, RX, "pi4b:onboard/pair/tcp-P1-tx", False),
+    ],
+)
+def test_text(traffic: Direction, direction: Direction, text: str, both_ways: bool) -> None:
+    key = MetricKey(PAIR, Traffic(traffic), direction)
+    assert (str(key), key.both_ways) == (text, both_ways)
+
+
+def test_each_direction_has_a_key() -> None:
+    assert [str(key) for key in metric_keys(PAIR, Traffic(BIDIR)).values()] == [
+        "pi4b:onboard/pair/tcp-P1-bidir-tx",
+        "pi4b:onboard/pair/tcp-P1-bidir-rx",
+    ]
+    assert list(metric_keys(PAIR, Traffic(RX))) == [RX]
+
+
+def test_a_tuning_is_part_of_the_combination() -> None:
+    assert str(CombinationId("pi4b", "usb", "chain", "mtu=9000")) == "pi4b:usb/chain/mtu=9000"

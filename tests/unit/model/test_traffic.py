@@ -1,4 +1,4 @@
-"""Traffic: its stable names, and the settings of each direction."""
+"""Traffic: its keys, its times, and selftests of the kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.model.limits import Limit, Origin, parse_arguments
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
+from pytest_pinet.model.traffic import Direction, HttpTraffic, Kselftest, LadderTraffic, Traffic
 from pytest_pinet.session import arguments
 from pytest_pinet.session.gate import check
 from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, server_command, validate
@@ -172,3 +172,20 @@ def test_a_ladder_must_lose_less_than_all(written: str) -> None:
     with pytest.raises((ConfigError, ValueError), match=r"^loss.*'0\.1%'"):
         arguments.parse_share("loss", written)
     assert arguments.parse_share("loss", "0.1%") == pytest.approx(0.001)
+
+
+def test_its_id_has_no_character_that_separates_parts() -> None:
+    job = Kselftest("drivers/net/hw:csum.py", "linux")
+    assert (job.collection, job.key) == ("drivers/net/hw", "kselftest-drivers-net-hw-csum.py")
+
+
+@pytest.mark.parametrize("test", ["ping.py", "drivers/net", "../x:y", "a:b; reboot", "a: b", ""])
+def test_other_names_are_refused(test: str) -> None:
+    with pytest.raises(ConfigError, match=r"expected a selftest such as 'drivers/net:ping.py', got"):
+        Kselftest(test, "linux")
+
+
+@pytest.mark.parametrize("line", [("a b", "1"), ("X", "a # b"), ("X", "'quoted'"), ("X", "a\nNETIF=b"), ("X", "")])
+def test_lines_that_the_selftests_read_otherwise_are_refused(line: tuple[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"expected a line of net.config such as DISRUPTIVE=no, got"):
+        Kselftest("drivers/net:ping.py", "linux", environment=dict([line]))

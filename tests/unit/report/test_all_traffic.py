@@ -18,9 +18,7 @@ from pytest_pinet.config.baselines import read_baselines, write_baselines
 from pytest_pinet.evidence.sources import ORDER
 from pytest_pinet.history.accepting import candidate, family_of
 from pytest_pinet.history.compare import RunSet, compared
-from pytest_pinet.history.history import open_history
-from pytest_pinet.history.lines import lines_of, runs_of
-from pytest_pinet.history.save import keep_run
+from pytest_pinet.history.history import keep_run, lines_of, open_history, runs_of
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.metric_key import CombinationId
@@ -31,9 +29,8 @@ from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.published.table import rows as published_rows
 from pytest_pinet.published.table import table as published_table
 from pytest_pinet.report.allure import content
-from pytest_pinet.report.allure.derived import KnownTest, allure2_history, allure3_history
-from pytest_pinet.report.allure.derived import runs_of as runs_of_series
-from pytest_pinet.report.allure.identity import Subject, allure3_id
+from pytest_pinet.report.allure.identity import KnownTest, Subject, allure2_history, allure3_history, allure3_id
+from pytest_pinet.report.allure.identity import runs_of as runs_of_series
 from pytest_pinet.report.allure.run_files import environment, figures_csv, metrics, write_run_files
 from pytest_pinet.report.charts.results import overview_chart
 from pytest_pinet.report.export.openmetrics import openmetrics
@@ -41,13 +38,13 @@ from pytest_pinet.report.failure import error_text, failure_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
 from pytest_pinet.report.result_record import parameters_hash
-from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.terminal import rows_of, summary_table
 from pytest_pinet.report.trends import RunFacts, all_series, run_facts, series_with, trend_lines
 from tests.support.commands import go_without_allure
 from tests.support.history_records import kept, points_in
 from tests.support.report_records import direction, result, run_record
 from tests.support.traffic_results import ALL, http_result, ladder_result, ping_result, tuned
+from tools.results_schema import results_schema
 
 PING = "pi4b:onboard/pair/ping-c10-i0.2-s56"
 TUNED = "pi4b:onboard/pair/rps=all+mtu=9000"

@@ -10,11 +10,9 @@ import jsonschema
 import pytest
 
 from pytest_pinet.cli import run as main
-from pytest_pinet.history.history import open_history
-from pytest_pinet.history.lines import lines_of
+from pytest_pinet.history.history import keep_run, lines_of, open_history
 from pytest_pinet.history.points import PointList, Trend
 from pytest_pinet.history.records import points_of
-from pytest_pinet.history.save import keep_run
 from pytest_pinet.history.text import figure_lines, gate_lines
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord, SkippedRecord
@@ -25,9 +23,8 @@ from pytest_pinet.report.allure.run_files import write_run_files
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.exact_text import board_text, exact_label, function_lines, function_rows, shift_text, window_of
 from pytest_pinet.report.export.annotations import github
+from pytest_pinet.report.export.cases import ktap, lava
 from pytest_pinet.report.export.kcidb import kcidb
-from pytest_pinet.report.export.ktap import ktap
-from pytest_pinet.report.export.lava import lava
 from pytest_pinet.report.export.openmetrics import openmetrics
 from pytest_pinet.report.failure import failure_text
 from pytest_pinet.report.junit import junit_properties
@@ -35,10 +32,10 @@ from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.page.change import change_section
 from pytest_pinet.report.page.page import page
 from pytest_pinet.report.run_folder import json_text
-from pytest_pinet.report.schema import SCHEMA_FILE
 from pytest_pinet.report.trends import RunFacts, all_series, series_with
 from tests.support.exact_boots import IDENTITY, RECEIVE, boot, window, with_module
 from tests.support.exact_records import of_boots, records, run_of
+from tools.results_schema import SCHEMA_FILE
 
 NOPS, SLOW = records("nops"), records("slow")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.gates import gate_of
+from pytest_pinet.history.points import gate_of
 from pytest_pinet.judge.change import LOOKS
 from pytest_pinet.judge.statistics import certainty_threshold, least_error
 from pytest_pinet.model.record.result import ResultRecord, RunRecord

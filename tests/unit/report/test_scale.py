@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from pytest_pinet.history.accepting import candidate
-from pytest_pinet.history.lines import lines_of, runs_of
+from pytest_pinet.history.history import lines_of, runs_of
 from pytest_pinet.history.points import PointList
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
@@ -33,12 +33,12 @@ from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.page.page import page
 from pytest_pinet.report.result_record import parameters_hash
-from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.sentences import scale_text
 from tests.support import link_stand_in
 from tests.support.chart_series import series
 from tests.support.history_records import FIGURE, day, kept, points_in, with_goodput, with_result
 from tests.support.report_records import direction, result, run_record
+from tools.results_schema import results_schema
 
 SAID = "inks ran at 0.1 of their rate; values are converted to full rate"
 TX = Traffic(Direction.TX)

@@ -16,10 +16,9 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.doctor import examine
 from pytest_pinet.doctor.bench import Status
 from pytest_pinet.errors import LinkError
-from pytest_pinet.history.history import open_history
+from pytest_pinet.history.history import keep_run, open_history
 from pytest_pinet.history.points import OutOfService
 from pytest_pinet.history.results_file import results_in
-from pytest_pinet.history.save import keep_run
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.link.link import Link

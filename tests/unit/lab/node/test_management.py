@@ -13,8 +13,8 @@ import pytest
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import LinkError
 from pytest_pinet.lab.node.management import FoundManagement, check_declared, find_management, parse
+from pytest_pinet.model.forms import Management
 from pytest_pinet.model.lab import Node
-from pytest_pinet.model.management import Management
 from tests.support.board_tree import BoardTree
 
 ADDRESSES = (

@@ -19,8 +19,8 @@ from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.page import page as page_module
-from pytest_pinet.report.page.data import PageLinks
 from pytest_pinet.report.page.page import page
+from pytest_pinet.report.page.panels import PageLinks
 from pytest_pinet.report.page.templating import lead
 from pytest_pinet.report.trends import FigureSeries
 from tests.support.chart_series import BEGIN, dot, moved, series

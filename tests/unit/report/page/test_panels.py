@@ -1,17 +1,22 @@
-"""The chart of a combination: all metrics on one scale, with limit, baseline and verdicts where their values say."""
+"""Parts of the page: trends and a change."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from pytest_pinet.cli import pinet
 from pytest_pinet.history.points import PointList
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.page.panels import CombinationChart
 from pytest_pinet.report.trends import FigureSeries
+from tests.support.change_session import Bench, fresh_plans
 from tests.support.chart_series import LIMIT, dot, series
+from tests.support.page_reader import Reader
 
 RUNS = 20
 
@@ -83,3 +88,52 @@ def test_another_firmware_of_the_same_kernel_is_a_build_of_its_own() -> None:
     chart = CombinationChart([replace(one, dots=dots)])
     assert chart.builds == [(0, "6.12.9-v8+ r8152 (firmware a)"), (8, "6.12.9-v8+ r8152 (firmware b)")]
     assert ">6.12.9<title>6.12.9-v8+ r8152 (firmware b)</title>" in chart.axis()
+
+
+TEST = """
+import pytest
+
+@pytest.mark.pinet(board="pi4b")
+def test_rate(link, gate):
+    gate.tcp(link, direction="rx")
+"""
+
+
+@pytest.fixture
+def text(pytester: pytest.Pytester) -> str:
+    """Return the page of a change in which B makes one NIC slower and one not."""
+    bench = Bench(pytester)
+    bench.plan("PLAN = Plan(ratio={'ax88179': 0.95})")
+    pytester.makepyfile(TEST)
+    with fresh_plans(pytester.path):
+        bench.run()
+        done = CliRunner().invoke(pinet, ["report", "-o", "report.html"])
+    assert done.exit_code == 0, done.output
+    assert "1 change" in done.output
+    return (pytester.path / "report.html").read_text(encoding="utf-8")
+
+
+def test_it_shows_the_newest_change_though_no_trend_has_it(text: str) -> None:
+    reader = Reader(text)
+
+    assert reader.wrong == []
+    assert reader.open == []
+    assert "new must not be merged: 1 of 2 metrics slower" in text
+    assert "No answer" not in text
+    assert "Nothing was measured yet" not in text
+    # Every turn of both results is drawn, and has a text alternative.
+    drawings = [found["aria-label"] for tag, found in reader.tags if tag == "svg" and "aria-label" in found]
+    turns = [label for label in drawings if label is not None and label.startswith("Turns: A ")]
+    assert len(turns) == 2
+    assert all(re.match(r"Turns: A 94\d\.\d Mbit/s, B \d{3}\.\d Mbit/s, ", label) for label in turns)
+    assert "Look first at: tcp-segmentation-offload: on" in text
+
+
+def test_a_folder_without_any_run_has_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    done = CliRunner().invoke(pinet, ["report"])
+
+    assert done.exception is not None
+    assert "to report; run pytest first" in str(done.exception)
+    assert list(tmp_path.iterdir()) == []

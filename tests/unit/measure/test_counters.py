@@ -1,4 +1,4 @@
-"""Our own connection over the interface under test is counted during the traffic, without more traffic of its own."""
+"""Counters of switches and NICs, and octets of our own connections."""
 
 from __future__ import annotations
 
@@ -7,18 +7,34 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from pytest_pinet.evidence import interface
 from pytest_pinet.judge.preconditions import management_notes, management_trouble
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.node.management import FoundManagement
-from pytest_pinet.measure.counters import ManagementCounter
+from pytest_pinet.measure.counters import CounterCheck, ManagementCounter
 from pytest_pinet.model.evidence import EndEvidence, ManagementTraffic
 from pytest_pinet.model.lab import VIRTUAL
 from tests.support import link_stand_in
-from tests.support.link_stand_in import flow, one_connection
+from tests.support.link_stand_in import TX, UP, flow, link, one_connection
 from tests.support.local_shell import LocalShell
+
+
+def test_the_duplex_is_that_after_the_traffic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uncounted: Any = SimpleNamespace(capabilities=frozenset())
+    here = link(tmp_path)
+    here = replace(here, switches={end.port.switch: uncounted for end in here.ends})
+    monkeypatch.setattr(interface, "read_interface", lambda *_: UP)
+    cables = CounterCheck(here)
+    assert cables.duplexes == ["full", "full"]
+    monkeypatch.setattr(interface, "read_interface", lambda *_: replace(UP, duplex="half"))
+    cables.check([], TX)
+    assert cables.duplexes == ["half", "half"]
+
 
 SECOND_BPS = 125_000_000
 

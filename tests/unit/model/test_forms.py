@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.model.management import Management, ManagementMode
+from pytest_pinet.model.forms import Management, ManagementMode
 
 
 @pytest.mark.parametrize("text", ["separate", "same", "vlan:1", "vlan:4094", "wifi"])

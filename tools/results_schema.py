@@ -1,6 +1,6 @@
 """The JSON Schema of ``results.json``, generated from its records.
 
-``python -m pytest_pinet.report.schema`` regenerates the shipped file; a test checks that it is current. Pydantic's own
+``python -m tools.results_schema`` regenerates the shipped file; a test checks that it is current. Pydantic's own
 schema is not used, for two reasons. Its text changes between versions of pydantic. And it does not require a
 key that has a default, although each file that this version writes has the key.
 """
@@ -19,7 +19,7 @@ from pytest_pinet.model.record.base import RARE, Beside, Record
 from pytest_pinet.model.record.result import SCHEMA_VERSION, RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 
-SCHEMA_FILE = Path(__file__).with_name("results.schema.json")
+SCHEMA_FILE = Path(__file__).parents[1] / "pytest_pinet" / "report" / "results.schema.json"
 _SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 

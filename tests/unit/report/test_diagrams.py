@@ -1,7 +1,8 @@
-"""Labs, combinations and the matrix as text of 80 columns."""
+"""Drawings of a lab and of its matrix as text."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -9,12 +10,21 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.config import labfile
+from pytest_pinet.errors import ConfigError
 from pytest_pinet.matrix.expansion import combination, entries, largest
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.topology import KINDS, parse_topology
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.report.diagrams.matrix import matrix_text
-from pytest_pinet.report.diagrams.text import arrows, combination_text, lab_text, ranges
+from pytest_pinet.report.diagrams import (
+    MatrixEntry,
+    arrows,
+    combination_text,
+    job_matrix,
+    lab_text,
+    matrix_text,
+    ranges,
+)
 from tests.support.diagram_labs import FIFTY, ROOT, SWITCHES, lab_of
 
 
@@ -242,3 +252,37 @@ def test_all_means_the_largest_of_each_kind_that_the_lab_can_do(virtual: Lab) ->
 def test_ports_that_count_on_are_a_range() -> None:
     assert ranges(["p1", "p2", "p3", "p5", "lan", "Gi1/0/9", "Gi1/0/10"]) == ["p1-p3", "p5", "lan", "Gi1/0/9-Gi1/0/10"]
     assert ranges([]) == []
+
+
+def entry(board: str, nic: str, possible: bool = True) -> MatrixEntry:
+    return MatrixEntry(CombinationId(board, nic, "pair"), object() if possible else None)  # type: ignore[arg-type]
+
+
+ENTRIES = [entry("pi4b", "onboard"), entry("pi4b", "rtl8153"), entry("pi5", "onboard"), entry("cm4", "onboard", False)]
+
+
+def test_github_gets_one_job_for_each_board_that_can_be_measured() -> None:
+    line = job_matrix("github", ENTRIES, ())
+    labels = ["self-hosted", "network-lab"]
+    assert json.loads(line) == {"include": [{"board": "pi4b", "runner": labels}, {"board": "pi5", "runner": labels}]}
+    # One line of $GITHUB_OUTPUT.
+    assert "\n" not in line
+
+
+def test_gitlab_gets_variables() -> None:
+    assert json.loads(job_matrix("gitlab", ENTRIES, ["rack-2"])) == [{"BOARD": ["pi4b", "pi5"], "RUNNER": ["rack-2"]}]
+
+
+@pytest.mark.parametrize(
+    ("form", "entries", "runners", "message"),
+    [
+        ("github", ENTRIES[3:], (), "the lab can measure none of these combinations"),
+        ("gitlab", ENTRIES, ("a", "b"), "--runner: a, b: a variable of GitLab holds one tag; expected one --runner"),
+        ("github", [entry(f"b{n}", "n") for n in range(257)], (), "257 boards are more than 256 jobs"),
+    ],
+)
+def test_what_a_ci_system_would_refuse(
+    form: str, entries: list[MatrixEntry], runners: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        job_matrix(form, entries, runners)
