@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
 
 from pytest_pinet.catalogue.load import built_in
 from pytest_pinet.config.schema import SwitchSection
@@ -17,11 +18,11 @@ from pytest_pinet.model.forms import DEVICE, NAME, USER, Template, snmp_address,
 from pytest_pinet.model.lab import Switch
 from pytest_pinet.model.quantities import parse_duration
 
+T = TypeVar("T")
 SNMP_VERSIONS = ("1", "2c", "3")
 AUTH_PROTOCOLS = ("md5", "sha", "sha224", "sha256", "sha384", "sha512")
 PRIV_PROTOCOLS = ("des", "3des", "aes", "aes192", "aes256")
 LEAST_TIMEOUT_S = 0.1
-DEFAULT_GROUP_VLANS = range(3900, 4000)
 _RANGE = re.compile(r"([0-9]{1,4})-([0-9]{1,4})")
 
 
@@ -123,26 +124,6 @@ _SETTINGS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
 _REQUIRED = {"cli": ("family", "address"), "linux": ("address",), "snmp": ("address",)}
 
 
-def default_vlan(switch: Switch) -> int:
-    """Return the VLAN of a port that is in a test's group without a note of its earlier VLAN."""
-    return int(switch.settings.get("default_vlan", "1"))
-
-
-def group_vlans(switch: Switch) -> range:
-    """Return the VLANs for groups of ports. A group whose lowest port is the lab file's n-th uses the n-th VLAN."""
-    text = switch.settings.get("group_vlans")
-    if text is not None:
-        return _vlan_range(text)
-    # A switch with very many ports needs more VLANs.
-    return range(min(DEFAULT_GROUP_VLANS.start, DEFAULT_GROUP_VLANS.stop - len(switch.ports)), DEFAULT_GROUP_VLANS.stop)
-
-
-def counter_latency_s(switch: Switch, otherwise: float) -> float:
-    """Return the greatest age of the switch's counters in seconds; ``otherwise`` if the lab file sets none."""
-    text = switch.settings.get("counter_latency")
-    return otherwise if text is None else seconds(text)
-
-
 def read_switches(pinet: Mapping[str, object], document: Document) -> dict[str, Switch]:
     """Return the switches of a lab file by name. Raises ConfigError."""
     path = ("pinet", "switches")
@@ -162,23 +143,34 @@ def _switch(name: str, section: SwitchSection, document: Document) -> Switch:
         if key not in settings:
             message = f"{'.'.join(path)} lacks the key '{key}', which backend '{section.backend}' needs"
             raise ConfigError(message, document.key(path))
-    for key, check in checks.items():
-        if key in settings:
-            _check(key, settings[key], check, path, document)
-    switch = Switch(name, section.backend, tuple(section.ports), settings, document.key(path))
+    # The settings of all backends are fields of the switch. A switch with very many ports needs more VLANs.
+    usual = range(min(Switch.group_vlans.start, Switch.group_vlans.stop - len(section.ports)), Switch.group_vlans.stop)
+    groups = _taken(settings, "group_vlans", _vlan_range, path, document) or usual
+    default_vlan = _taken(settings, "default_vlan", _number, path, document) or Switch.default_vlan
+    latency_s = _taken(settings, "counter_latency", _latency, path, document)
+    for key, text in settings.items():
+        # A template is filled in only when the lab is up.
+        if key in checks and not isinstance(text, Template):
+            _parsed(key, text, checks[key], path, document)
+    where = document.key(path)
+    switch = Switch(name, section.backend, tuple(section.ports), settings, where, groups, default_vlan, latency_s)
     _check_together(switch, path, document)
     return switch
 
 
-def _check(key: str, text: str, check: Callable[[str], object], path: tuple[str, ...], document: Document) -> None:
-    # A template is filled in only when the lab is up. VLAN numbers must be known earlier.
-    if isinstance(text, Template) and key not in _VLAN_SETTINGS:
-        return
+def _taken(
+    settings: dict[str, str], key: str, parse: Callable[[str], T], path: tuple[str, ...], document: Document
+) -> T | None:
+    """Remove a setting and return its value; None if the lab file does not have it."""
+    return _parsed(key, settings.pop(key), parse, path, document) if key in settings else None
+
+
+def _parsed(key: str, text: str, parse: Callable[[str], T], path: tuple[str, ...], document: Document) -> T:
     with mistake_in(".".join((*path, key)), document.value((*path, key))):
         # YAML reads yes, no, on and off as true and false. Only a key for a yes or no has such a value.
         if isinstance(_written(document, (*path, key)), bool) and key != "read_only":
             raise ValueError(f"expected a text in quotes, got {text}")
-        check(text)
+        return parse(text)
 
 
 def _written(document: Document, path: tuple[str, ...]) -> object:
@@ -191,14 +183,11 @@ def _written(document: Document, path: tuple[str, ...]) -> object:
 def _check_together(switch: Switch, path: tuple[str, ...], document: Document) -> None:
     """Check the settings that depend on each other."""
     settings, where = switch.settings, ".".join(path)
-    groups = group_vlans(switch)
-    if switch.backend != "fixed" and len(groups) < len(switch.ports):
-        message = f"{where} has {len(switch.ports)} ports, but only {len(groups)} VLANs in group_vlans; "
+    if switch.backend != "fixed" and len(switch.group_vlans) < len(switch.ports):
+        message = f"{where} has {len(switch.ports)} ports, but only {len(switch.group_vlans)} VLANs in group_vlans; "
         raise ConfigError(f"{message}expected one VLAN for each port", document.value((*path, "group_vlans")))
-    if default_vlan(switch) in groups:
-        message = (
-            f"{where}: default_vlan {default_vlan(switch)} is one of the group_vlans, which are reserved for tests"
-        )
+    if switch.default_vlan in switch.group_vlans:
+        message = f"{where}: default_vlan {switch.default_vlan} is one of the group_vlans, which are reserved for tests"
         raise ConfigError(message, document.value((*path, "default_vlan")))
     family = settings.get("family")
     # A template, and a family of the user's own file, are read when the lab is up.

@@ -306,13 +306,21 @@ class Node:
 
 @dataclass(frozen=True)
 class Switch:
-    """A switch and how it is managed. ``settings`` are for the backend (address, keyfile, ...)."""
+    """A switch and how it is managed. ``settings`` are for the backend (address, keyfile, ...).
+
+    A group of ports whose lowest port is the lab file's n-th uses the n-th of ``group_vlans``. ``default_vlan`` is the
+    VLAN of a port that is in a test's group without a note of its earlier VLAN. ``counter_latency_s`` is the greatest
+    age of the counters, if the lab file says it.
+    """
 
     name: str
     backend: str
     ports: tuple[str, ...]
     settings: Mapping[str, str]
     where: Where
+    group_vlans: range = range(3900, 4000)
+    default_vlan: int = 1
+    counter_latency_s: float | None = None
 
     @property
     def is_read_only(self) -> bool:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -150,10 +151,10 @@ class SwitchBench:
         }
         return Switch("sw1", "cli", tuple(ports or self.ports), own, Where("lab.yaml", 12))
 
-    def managed(self, switch: CliSwitch, **settings: str) -> ManagedSwitch:
+    def managed(self, switch: CliSwitch, group_vlans: range = Switch.group_vlans) -> ManagedSwitch:
         """Return the managed switch on top of a backend, with an empty journal."""
         journal = Journal("lab.yaml", Path(tempfile.mkdtemp(dir=self._folder)))
-        return ManagedSwitch(self.switch(**settings), switch, journal)
+        return ManagedSwitch(replace(self.switch(), group_vlans=group_vlans), switch, journal)
 
     def connect(self, **settings: str) -> CliSwitch:
         """Log in through the backend."""

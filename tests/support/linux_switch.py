@@ -62,10 +62,10 @@ class LinuxBench:
         return Journal(self.lab_file, self.folder / "journal")
 
     def open(
-        self, shell: NamespaceShell | None = None, journal: Journal | None = None, **settings: str
+        self, shell: NamespaceShell | None = None, journal: Journal | None = None, switch: Switch | None = None
     ) -> ManagedSwitch:
-        switch = self.switch(**settings)
-        bridges = Bridges(int(settings.get("default_vlan", "1")), settings.get("default_group", "br0"))
+        switch = switch or self.switch()
+        bridges = Bridges(switch.default_vlan, switch.settings.get("default_group", "br0"))
         return ManagedSwitch(switch, LinuxSwitch(switch, shell or self.shell, bridges), journal or self.journal)
 
     def sh(self, command: str) -> str:

@@ -110,12 +110,12 @@ class UnpoweredSession(NodeSession):
         if self._ending is not None or self._patience_s:
             self._start()
 
-    def _connect(self, timeout_s: float) -> None:
-        deadline = Deadline(max(timeout_s + self._trial_s, self._patience_s))
+    def _connect(self, deadline: Deadline) -> None:
+        deadline = Deadline(max(deadline.remaining_s + self._trial_s, self._patience_s))
         while True:
             try:
                 # In short steps, since the network forgets a board that is off, and remembers it late.
-                super()._connect(max(1.0, min(STEP_S, deadline.remaining_s)))
+                super()._connect(Deadline(max(1.0, min(STEP_S, deadline.remaining_s))))
             except NoAnswer:
                 if deadline.expired:
                     raise
@@ -209,7 +209,7 @@ class RunnerSession(NodeSession):
         if tuning:
             raise NoKnob(f"{self.node.name} is the machine that runs pytest, so it is not booted")
 
-    def _connect(self, timeout_s: float) -> None:
+    def _connect(self, deadline: Deadline) -> None:
         # A local shell answers and ends in the same way as a shell over ssh.
         self._shell = SshShell(self.node.name, ["/bin/sh", "-c"])
 

@@ -63,13 +63,12 @@ class NodeLogin:
             return f"look at the console: labgrid-client -p {self._node.place} console"
         return f"connect a screen or a serial console to {self._node.name} to see why"
 
-    def log_in(self, timeout_s: float) -> SshShell:
+    def log_in(self, deadline: Deadline) -> SshShell:
         """Log in on the console and over ssh, and return the shell for commands.
 
         Raises NoAnswer for a node that is silent; ConsoleError or SshError for one that refuses the login.
         """
-        deadline = Deadline(timeout_s)
-        booted_s = self._on_console(timeout_s) if self._strategy.has_login else float("inf")
+        booted_s = self._on_console(deadline.remaining_s) if self._strategy.has_login else float("inf")
         self._over_ssh(deadline, booted_s)
         return self._shell()
 

@@ -294,7 +294,7 @@ class NodeSession:
 
     def _connect_in_time(self) -> None:
         try:
-            self._connect(self.node.boot_timeout_s)
+            self._connect(Deadline(self.node.boot_timeout_s))
         except NoAnswer as silence:
             raise silence.error from silence
 
@@ -307,7 +307,7 @@ class NodeSession:
         boot = self._boot
         try:
             least_s = answer_timeout_s(self.node)
-            self._connect(least_s if boot is None else max(least_s, boot.remaining_s))
+            self._connect(boot if boot is not None and boot.remaining_s > least_s else Deadline(least_s))
             self._undo_leftovers()
             return
         except NoAnswer as silence:
@@ -315,7 +315,7 @@ class NodeSession:
         self._power_off()
         self._start()
         try:
-            self._connect(self.node.boot_timeout_s)
+            self._connect(Deadline(self.node.boot_timeout_s))
         except NoAnswer as silence:
             again = silence.error
             message = f"{again.message} ({self.last_attempt})"
@@ -403,9 +403,9 @@ class NodeSession:
             raise
         self.boot_before = before or {}
 
-    def _connect(self, timeout_s: float) -> None:
+    def _connect(self, deadline: Deadline) -> None:
         try:
-            self._shell = self.login.log_in(timeout_s)
+            self._shell = self.login.log_in(deadline)
         except NoAnswer as silence:
             self._shutdown.is_silent(*silence.silent)
             raise

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pytest_pinet.config.switches import default_vlan
 from pytest_pinet.errors import SwitchError
 from pytest_pinet.execution.names import quoted
 from pytest_pinet.execution.shell import Shell, as_root, last_line
@@ -268,5 +267,5 @@ def connect(switch: Switch, settings: Mapping[str, str]) -> LinuxSwitch:
     """Connect: ``address`` (``ssh://user@host:port``), ``keyfile``, ``default_group`` (bridge of the default VLAN)."""
     address = settings["address"]
     connection = SshConnection(f"switch {switch.name}", address, ssh_words(address, settings.get("keyfile")))
-    bridges = Bridges(default_vlan(switch), settings.get("default_group", "br0"))
+    bridges = Bridges(switch.default_vlan, settings.get("default_group", "br0"))
     return LinuxSwitch(switch, connection.shell, bridges, connection)

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from pytest_pinet.config.switches import counter_latency_s, default_vlan, group_vlans
 from pytest_pinet.config.yaml_lines import substitute
 from pytest_pinet.errors import CapabilityError, SwitchError
 from pytest_pinet.execution.deadline import Deadline
@@ -47,8 +46,6 @@ class ManagedSwitch:
         self._switch = switch
         self._backend = backend
         self._journal = journal
-        self._groups = group_vlans(switch)
-        self._default_vlan = default_vlan(switch)
         # The original states of the ports that are changed now; only the changed settings of each port.
         self._found: dict[str, PortState] = {}
 
@@ -59,7 +56,9 @@ class ManagedSwitch:
     @property
     def counter_latency_s(self) -> float:
         """The maximum age of its counters: as in the lab file, else 5 s; 0 s for a Linux switch."""
-        return counter_latency_s(self._switch, 0.0 if self._switch.backend == "linux" else DEFAULT_COUNTER_LATENCY_S)
+        if self._switch.counter_latency_s is not None:
+            return self._switch.counter_latency_s
+        return 0.0 if self._switch.backend == "linux" else DEFAULT_COUNTER_LATENCY_S
 
     @property
     def ports(self) -> tuple[str, ...]:
@@ -119,7 +118,7 @@ class ManagedSwitch:
         for group in groups:
             ports = self._listed(group)
             # The VLAN depends on the first port: ports are leased with their nodes, so no two live groups share it.
-            vlan = self._groups[self._switch.ports.index(ports[0])]
+            vlan = self._switch.group_vlans[self._switch.ports.index(ports[0])]
             wanted.update({port: PortState(admin_up=True, vlan=vlan) for port in ports})
         if len(wanted) != sum(map(len, groups)):
             raise ValueError("a port cannot be in two groups")
@@ -158,7 +157,8 @@ class ManagedSwitch:
         our connections, are only read. Raises CapabilityError if the ports of the group are in several VLANs.
         """
         found = self.states(ports)
-        self.put_back({port: self._original(port, s) for port, s in found.items() if s.vlan in self._groups})
+        groups = self._switch.group_vlans
+        self.put_back({port: self._original(port, state) for port, state in found.items() if state.vlan in groups})
         for port in (port for port, state in found.items() if state.admin_up is False):
             if Capability.ADMIN in self.capabilities:
                 self.set_admin(port, True, undo)
@@ -236,11 +236,11 @@ class ManagedSwitch:
 
     def _original(self, port: str, state: PortState) -> PortState:
         """Return the original state of a port: from the journal if a dead run put the port into a group VLAN."""
-        if state.vlan is None or state.vlan not in self._groups:
+        if state.vlan is None or state.vlan not in self._switch.group_vlans:
             return state
         known = self._journal.original(self.name, port)
         recorded = {key: value for key in _SETTINGS if (value := getattr(known, key, None)) is not None}
-        return replace(state, **{"vlan": self._default_vlan, **recorded})
+        return replace(state, **{"vlan": self._switch.default_vlan, **recorded})
 
     def _settable(self, state: PortState) -> PortState:
         """Return only the settings that this switch can change."""
@@ -303,7 +303,7 @@ class ManagedSwitch:
         return last
 
     def _remove_empty(self, vlans: Iterable[int | None]) -> None:
-        for vlan in sorted(vlan for vlan in vlans if vlan is not None and vlan in self._groups):
+        for vlan in sorted(vlan for vlan in vlans if vlan is not None and vlan in self._switch.group_vlans):
             self._backend.remove_vlan(vlan)
 
 

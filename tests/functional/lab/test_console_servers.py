@@ -13,6 +13,7 @@ from labgrid.util.ssh import sshmanager
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConsoleError
+from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.node.node_session import NodeSession
@@ -201,7 +202,7 @@ def test_a_node_on_the_machine_of_an_isolated_exporter(
         known_hosts.write_text(f"* {(tmp_path / 'host_key.pub').read_text()}")
         found.switch_on()
         assert board.pdu.log == ["on"]
-        found._connect(20)
+        found._connect(Deadline(20))
         assert found.record is not None
         assert "Run /sbin/init as init process" in found.record.tail()
         # The board sees a connection on the loopback of the other machine.

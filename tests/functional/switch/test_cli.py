@@ -257,7 +257,7 @@ def test_a_catalyst_that_cannot_create_high_vlans(catalyst: SwitchBench) -> None
     switch = catalyst.connect()
     with pytest.raises(SwitchError, match=r"switch sw1 refused 'exit': '% Failed to create VLANs 3900'"):
         switch.configure({"Gi1/0/1": PortState(vlan=3900)})
-    managed = catalyst.managed(switch, group_vlans="901-906")
+    managed = catalyst.managed(switch, range(901, 907))
     undo = UndoStack()
     managed.wire([frozenset({"Gi1/0/1", "Gi1/0/2"})], undo)
     assert managed.state("Gi1/0/2").vlan == 901

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,8 @@ def test_the_lab_file_sets_the_default_vlan(bench: LinuxBench) -> None:
     bench.sh("ip link add br4000 type bridge; ip link set p1 master br4000; ip link add lan type bridge")
     bench.sh("ip link set p2 master lan")
     undo = UndoStack()
-    bench.open(default_vlan="7", default_group="lan", group_vlans="4000-4050").wire([frozenset({"p1", "p2"})], undo)
+    switch = replace(bench.switch(default_group="lan"), default_vlan=7, group_vlans=range(4000, 4051))
+    bench.open(switch=switch).wire([frozenset({"p1", "p2"})], undo)
     assert bench.bridges()["p1"] == "br4000"
     assert undo.close() == []
     assert bench.bridges() == {"p1": "lan", "p2": "lan", "p3": "br0", "p4": "br0"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.config.labfile import load
-from pytest_pinet.config.switches import counter_latency_s, default_vlan, group_vlans, seconds
+from pytest_pinet.config.switches import seconds
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.forms import Address, snmp_address
 from pytest_pinet.model.lab import Switch
@@ -34,10 +34,9 @@ def switch(tmp_path: Path, settings: str, backend: str = "snmp", ports: str = "p
 
 def test_defaults_of_switch_settings(tmp_path: Path) -> None:
     found = switch(tmp_path, "address: snmp://10.0.0.2")
-    assert (default_vlan(found), group_vlans(found)) == (1, range(3900, 4000))
-    assert counter_latency_s(found, 5.0) == 5.0
+    assert (found.default_vlan, found.group_vlans, found.counter_latency_s) == (1, range(3900, 4000), None)
     many = switch(tmp_path, "address: snmp://10.0.0.2", ports="p1-p200")
-    assert group_vlans(many) == range(3800, 4000)
+    assert many.group_vlans == range(3800, 4000)
 
 
 @pytest.mark.parametrize("port", ["ge-0-1", "1-1", "lan-1-2", "p1-2", "ge-1-ge-2"])
@@ -57,7 +56,7 @@ def test_configured_switch_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for name in ("LG_SWITCH_SW", "LG_COMMUNITY"):
         monkeypatch.setenv(name, "x")
     found = switch(tmp_path, "address: 10.0.0.2; default_vlan: 7; group_vlans: 100-120; counter_latency: 500 ms")
-    assert (default_vlan(found), group_vlans(found), counter_latency_s(found, 5.0)) == (7, range(100, 121), 0.5)
+    assert (found.default_vlan, found.group_vlans, found.counter_latency_s) == (7, range(100, 121), 0.5)
     assert snmp_address("snmp://10.0.0.2:1161") == Address("10.0.0.2", 1161)
     assert snmp_address("switch.lab") == Address("switch.lab")
     assert (seconds("2"), seconds("2 s"), seconds("0.5")) == (2.0, 2.0, 0.5)

@@ -10,6 +10,7 @@ import pytest
 from pytest_pinet.catalogue.load import load as load_catalogue
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.node import kinds
 from pytest_pinet.lab.node.kinds import RunnerSession, UnpoweredSession
 from pytest_pinet.lab.node.node_login import NoAnswer
@@ -139,5 +140,5 @@ def test_the_wait_for_a_board_that_runs_no_command_ends(monkeypatch: pytest.Monk
     session = UnpoweredSession(node, SshBoard())
     session._ending = "0123"
     with pytest.raises(NoAnswer) as caught:
-        session._connect(0.1)
+        session._connect(Deadline(0.1))
     assert caught.value.error.message == "pi1 takes ssh connections, but runs no command"
