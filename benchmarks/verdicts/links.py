@@ -33,6 +33,9 @@ class Session(ABC):
         """Return the session in another boot of the same day. On most links, nothing differs."""
         return self
 
+    def linked(self) -> None:  # noqa: B027
+        """Take the link down and up. On most links, nothing differs."""
+
     @abstractmethod
     def connection(self, seconds: int) -> list[float]:
         """Return the receiver rates of a fresh connection in Mbit/s per 0.1 s."""

@@ -13,6 +13,7 @@ from benchmarks.verdicts.links import Session
 from benchmarks.verdicts.recorded import STEP_S
 from pytest_pinet.judge.baseline import Baseline, Reference, RunPlace
 from pytest_pinet.judge.components import components
+from pytest_pinet.judge.course import course_of, without_course
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.gate import GatePlan, Ruling, rule_on
@@ -23,7 +24,7 @@ from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES, Profile
 from pytest_pinet.judge.sequential import decide
 from pytest_pinet.judge.spread import least_connections
-from pytest_pinet.judge.starts import Started, shows_level, start_of
+from pytest_pinet.judge.starts import shows_level, start_of
 from pytest_pinet.judge.warmup import settle
 from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.limits import Limit, Metric, Origin
@@ -67,6 +68,25 @@ MOST_S = 20
 ORACLE = Oracle(Bitrate(1e12), "no limit of the benchmark's links")
 
 
+class Traffic:
+    """The traffic of one run over the link of a session: it knows the place of each connection."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._number, self._seconds = 0, 0.0
+
+    def again(self, seconds: int, fresh: Fresh = Fresh.CONNECTION) -> Connection:
+        """Return one more connection."""
+        if fresh is Fresh.LINK:
+            self._session.linked()
+            self._number = 0
+        self._number += 1
+        made = connection_of(self._session.connection(seconds), fresh)
+        one = replace(made, number=self._number, traffic_before_s=self._seconds)
+        self._seconds += seconds
+        return one
+
+
 def connection_of(rates: Sequence[float], fresh: Fresh = Fresh.CONNECTION) -> Connection:
     """Return a connection with these rates (Mbit/s per 0.1 s). Warm-up and events are found as in the gate."""
     samples = [Sample(i * STEP_S, STEP_S, round(rate * 1e6 / 8 * STEP_S)) for i, rate in enumerate(rates)]
@@ -78,57 +98,55 @@ SESSIONS, EACH = 8, 4
 FIRST_DAY = date(2026, 10, 1)
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What the history keeps of a run: its goodput, and how its connections started."""
-
-    place: RunPlace
-    goodput: Bitrate
-    start: Started
-
-
 def baseline(draw: Callable[[], Session], days: int = DAYS, profile: str = "standard") -> Baseline:
     """Return the baseline that `pinet accept` writes after three runs on each of these days; a session is a day.
 
     The runs of a day are spread evenly over its boots, and have the connections of this profile.
 
-    A run of the first day has the connections of the profile's shortest pass (one, soak: two), since nothing limits it
-    yet. A later run has at least as many as any verdict on this link needs: up to ten on a rough one. Runs that lie
+    A run of the first day has the connections of a gate that suspects a regression, since nothing limits it yet. A
+    later run has at least as many as any verdict on this link needs: up to ten on a rough one. Connections that lie
     within slow starts are left out, as in `pinet accept`.
     """
-    runs: list[_Run] = []
+    made: list[tuple[RunPlace, Connection]] = []
     for number in range(days):
         session, day = draw(), (FIRST_DAY + timedelta(days=number)).isoformat()
         each = (RUNS_OF_A_DAY if days > 1 else 2 * RUNS_OF_A_DAY) // session.boots
         for boot in range(session.boots):
             session = session.rebooted() if boot else session
-            place = RunPlace(day, f"{number}.{boot}", "1")
-            runs += [_run(session, place, number, PROFILES[profile]) for _ in range(each)]
-    shown = shows_level([run.start for run in runs])
-    kept = [run for run, shows in zip(runs, shown, strict=True) if shows]
-    figure = fmean(fmean(run.goodput.bps for run in own) for _, own in groupby(kept, key=lambda run: run.place.day))
-    return Baseline(Bitrate(figure), tuple(run.goodput for run in kept), places=tuple(run.place for run in kept))
+            for _ in range(each):
+                own = _run(session, number, PROFILES[profile])
+                made += [(_place(day, f"{number}.{boot}", one), one) for one in own]
+    shown = shows_level([start_of(one) for _, one in made])
+    kept = [one for one, shows in zip(made, shown, strict=True) if shows]
+    runs, places = tuple(one.goodput for _, one in kept), tuple(place for place, _ in kept)
+    whole = Baseline(runs[0], runs, places=places)
+    alike = without_course(whole, course_of(whole)).placed
+    figure = fmean(fmean(run.bps for _, run in of_day) for _, of_day in groupby(alike, key=lambda one: one[0].day))
+    return replace(whole, figure=Bitrate(figure))
 
 
-def _run(session: Session, place: RunPlace, day: int, profile: Profile) -> _Run:
+def _place(day: str, boot: str, one: Connection) -> RunPlace:
+    return RunPlace(day, boot, "1", one.number or 1, round(one.traffic_before_s or 0))
+
+
+def _run(session: Session, day: int, profile: Profile) -> list[Connection]:
+    """Return the connections of a run that the baseline has."""
+    traffic = Traffic(session)
     connections: list[Connection] = []
-    least = profile.passes_after
+    least = profile.passes_after if day else profile.fails_after
     while len(connections) < least:
-        connections.append(_connection(session, profile.connection_s))
+        last = not day and len(connections) == least - 1
+        connections.append(_connection(traffic, profile.connection_s, Fresh.LINK if last else Fresh.CONNECTION))
         if day:
             of_link = least_connections([reading.own for one in connections if (reading := read(one))])
             least = max(profile.passes_after, of_link)
-    starts = [start_of(one) for one in connections]
-    whole = Started(
-        max(one.slow_s for one in starts), True, pooled(connections).bps, max(one.seconds for one in starts)
-    )
-    return _Run(place, pooled(connections), whole)
+    return connections
 
 
-def _connection(session: Session, seconds: int) -> Connection:
+def _connection(traffic: Traffic, seconds: int, fresh: Fresh) -> Connection:
     """Return a connection; one that ends before its start does is repeated with twice the length, as in the gate."""
     while True:
-        connection = connection_of(session.connection(seconds))
+        connection = traffic.again(seconds, fresh)
         if start_of(connection).ended or seconds > MOST_S:
             return connection
         seconds *= 2
@@ -163,12 +181,12 @@ def ruled(connections: Sequence[Connection], own: Baseline, profile: Profile, no
 
 def gate(session: Session, stored: Baseline, profile: str) -> Gate:
     """Run one of our gates to its end."""
-    own = PROFILES[profile]
+    own, traffic = PROFILES[profile], Traffic(session)
     connections: list[Connection] = []
     wanted: Fresh | None = Fresh.CONNECTION
     seconds = own.connection_s
     while wanted is not None:
-        connections.append(connection_of(session.connection(seconds), wanted))
+        connections.append(traffic.again(seconds, wanted))
         ruling = ruled(connections, stored, own)
         wanted, seconds = ruling.wanted, ruling.wanted_s or own.connection_s
     return Gate(ENDINGS[ruling.judgement.verdict], sum(connection.traffic_seconds for connection in connections))

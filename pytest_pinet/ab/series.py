@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from statistics import median
 
 from pytest_pinet.ab.boots import MadeBoot
+from pytest_pinet.ab.even_starts import EvenStarts
 from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.evidence.build import read_build
@@ -85,6 +86,7 @@ class TurnSeries:
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.monotonic)
     seconds: float = 0.0
+    starts: EvenStarts = field(default_factory=EvenStarts)
 
     @property
     def decided(self) -> bool:
@@ -124,13 +126,18 @@ class TurnSeries:
         settings = settings_of(link)
         build = read_build(link.dut.shell, link.dut.device)
         with Runs(context, lasts_s) as runs:
+            uneven = self.starts.wait(link.dut)
             while sum(not one.excluded for one in runs.connections) < self.connections:
                 runs.again(self.traffic, Fresh.CONNECTION)
                 # Octets that only one build sends look like a change.
                 refuse(management_trouble(runs.connections, self.usual_bps))
             runs.finish(self.traffic)
             at = boot.turn.number, boot.turn.started_s
-            connections, before, own = tuple(runs.connections), runs.conditions.before, runs.management.uncounted
+            connections, before, own = (
+                tuple(runs.connections),
+                runs.conditions.before,
+                [*runs.management.uncounted, *uneven],
+            )
             turn = Turn(boot.side, *at, replace(link), connections, before, settings, build, own)
         self.add(turn)
 

@@ -60,9 +60,10 @@ def accept(
 ) -> None:
     """Make measured values of the history the baselines of later runs, and print what changed in the files.
 
-    Each ID is the id of a result or a glob ('pi4b:*/pair/*'; default: all results of the lab). Some runs never count:
-    runs that were repeated or interrupted, runs of a dirty build, and runs before the last level change. Runs that did
-    not pass count only if runs of the same build passed: they show how much the unchanged link varies.
+    Each ID is the id of a result or a glob ('pi4b:*/pair/*'; default: all results of the lab). All runs of the accepted
+    build count, also runs that did not pass: they show how much the unchanged link varies. Some runs never count:
+    errors, invalid results, runs that were repeated or interrupted, runs of a dirty build, and runs before the present
+    level was first seen.
     No other command changes a baseline. Commit the files, and have the change reviewed.
 
     Exit code: 0 if baselines were written; 1 if there was nothing to accept; 4 for wrong arguments.

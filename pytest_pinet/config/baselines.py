@@ -17,7 +17,7 @@ from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.files import exists, is_folder
 from pytest_pinet.execution.names import shown
 from pytest_pinet.judge.baseline import Baseline, RunPlace
-from pytest_pinet.model.fields import SET_LATER, Count, Rate, Text
+from pytest_pinet.model.fields import SET_LATER, Count, Rate, Text, WholeSeconds
 from pytest_pinet.model.quantities import Bitrate
 
 # A file beside the baselines, of another kind.
@@ -25,7 +25,8 @@ ACKNOWLEDGED = "acknowledged.yaml"
 WHAT = "a file of baselines (a list under the key 'baselines')"
 HEADER = (
     "Accepted baselines: goodput at the receiver, and the goodput of each run of the baseline.\n"
-    "'sessions' says in the order of the runs on which day, boot and link-up they were made."
+    "'sessions' says in the order of the runs on which day, boot and link-up they were made, and which connection\n"
+    "since the link-up the first of them is, after how much traffic in its boot."
 )
 
 
@@ -40,7 +41,11 @@ Accepted = Annotated[Rate, AfterValidator(_something)]
 
 @dataclass(frozen=True)
 class SessionEntry:
-    """The next ``runs`` runs of a baseline: their day, and the numbers of their boot and link-up in this entry."""
+    """The next ``runs`` runs of a baseline: their day, and the numbers of their boot and link-up in this entry.
+
+    ``number`` counts the connections since the link-up, ``after_s`` is the traffic before them in their boot. Several connections
+    of one run follow each other: then both are of the first one, and ``each_s`` is the traffic of each (else 0).
+    """
 
     __pydantic_config__ = ONLY_KNOWN_KEYS
 
@@ -48,11 +53,16 @@ class SessionEntry:
     boot: Count = 1
     link_up: Count = 1
     runs: Count = 1
+    number: Count = 1
+    after_s: WholeSeconds = 0
+    each_s: WholeSeconds = 0
 
     @property
-    def place(self) -> RunPlace:
-        """The place of these runs in the form that the judge needs."""
-        return RunPlace(self.day.isoformat(), str(self.boot), str(self.link_up))
+    def places(self) -> list[RunPlace]:
+        """The places of these runs in the form that the judge needs."""
+        own = self.day.isoformat(), str(self.boot), str(self.link_up)
+        later = range(self.runs) if self.each_s else [0] * self.runs
+        return [RunPlace(*own, self.number + at, self.after_s + at * self.each_s) for at in later]
 
 
 @dataclass(frozen=True)
@@ -83,8 +93,8 @@ class AcceptedBaseline:
 
     @property
     def places(self) -> tuple[RunPlace, ...]:
-        """The place of each run."""
-        return tuple(session.place for session in self.sessions for _ in range(session.runs))
+        """The place of each run; empty if it is not known."""
+        return tuple(place for session in self.sessions for place in session.places)
 
 
 class BaselinesFile(Section):

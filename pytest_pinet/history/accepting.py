@@ -6,19 +6,21 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import groupby
 
 from pytest_pinet.config.baselines import AcceptedBaseline, SessionEntry
 from pytest_pinet.errors import Where
 from pytest_pinet.history.differences import identity, is_dirty
+from pytest_pinet.history.drift import course_of as course_of_series
 from pytest_pinet.history.points import Point, Trend
-from pytest_pinet.judge.baseline import LEAST_RUNS
+from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, RunPlace
+from pytest_pinet.judge.course import course_of, without_course
 from pytest_pinet.judge.days import days_for_tolerance
 from pytest_pinet.judge.starts import Started, shows_level
-from pytest_pinet.judge.statistics import robust_sd
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
+from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.verdict import Verdict
 
 # A baseline has the newest runs of each of its newest days. More add little, and make files too long for a review.
@@ -29,9 +31,10 @@ BELOW_BASELINE = "below the baseline"
 _GOOD = (Verdict.PASS, Verdict.IMPROVED)
 # Runs of a build that also passed: without them, only the lucky ones of an unchanged link would show its spread.
 _UNCHANGED = (Verdict.MARGINAL, Verdict.FAIL, Verdict.INCONCLUSIVE)
-# A run that did not pass is no spread of the link if it lies this many standard deviations from the others.
-_FAR = 6.0
-_LEAST_SPREAD = 0.005
+# Of each run, the first connections: as many as any verdict needs on a rough link.
+_CONNECTIONS = 10
+# Levels that differ by less are the same one.
+_SAME_LEVEL = 0.01
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -68,72 +71,98 @@ def candidate(
     tolerance: Tolerance = DEFAULT_TOLERANCE,
     lower: bool = False,
 ) -> Candidate:
-    """Return the baseline from the newest runs at the present level, for limits with this ``tolerance``.
+    """Return the baseline from the newest runs of a build, for limits with this ``tolerance``.
 
-    At least ``least`` runs must have passed. Runs of the same builds that did not pass count, too. ``build``: use only
-    runs whose build contains this text. If the newest build has enough runs, only its runs count. ``lower``: runs that
-    only their present baseline failed count as passed.
+    At least ``least`` runs must have passed. All runs of the same builds count, also runs that did not pass, and runs
+    on another level if the present one was seen before them. ``build``: use only runs whose build contains this text.
+    If the newest build has enough runs, only its runs count. ``lower``: runs that only their present baseline failed
+    count as passed.
     """
     refused: Counter[str] = Counter()
     usable: list[Point] = []
     again = Counter(point.run for point in trend.points)
-    since = max((change.time for change in trend.changes), default=None)
     for point in trend.points:
         if why := _refusal(point, again[point.run] > 1):
             refused[why] += 1
-        elif since is not None and point.time < since:
-            refused["before the last level change"] += 1
         elif build and not any(build in (value or "") for value in point.build.values()):
             refused[f"of a build other than {build!r}"] += 1
         else:
             usable.append(point)
     usable = [point for point in usable if _measured(point) == _measured(usable[-1])]
-    showing = showing_a_level(usable)
-    if len(showing) < len(usable):
-        refused["within the slow start of its connections"] = len(usable) - len(showing)
-    usable = showing
+    placed = {id(point): own for point, own in zip(usable, connections_of(usable), strict=True)}
+    if hidden := sum(not own for own in placed.values()):
+        refused["within the slow start of its connections"] = hidden
+    usable = [point for point in usable if placed[id(point)]]
+    if before := _before_present([placed[id(point)][0][1] for point in usable]):
+        refused["before the present level was first seen"] = before
+    usable = usable[before:]
     good = [point for point in usable if _is_good(point, lower)]
     newest = [point for point in good if identity(point.build) == identity(good[-1].build)]
     good = newest if len(newest) >= least else good
-    unchanged = _unchanged(usable, good)
+    builds = [identity(point.build) for point in good]
+    unchanged = [point for point in usable if identity(point.build) in builds]
     refused.update(_missed(one) for one in usable if not _is_good(one, lower) and one not in unchanged)
     if len(good) < least:
         why = f"only {len(good)} usable runs, {least} are needed"
         return Candidate(trend.figure, None, why, refused)
     days = [list(of_day) for _, of_day in groupby(unchanged, key=_day)][-MOST_DAYS:]
     chosen = [point for of_day in days for point in of_day[-RUNS_OF_A_DAY if len(days) > 1 else -MOST_DAYS :]]
-    runs = tuple(Bitrate(float(round(_rate(point)))) for point in chosen)
-    # The mean, also of each day: connections may fall on two levels, and the limit applies to their long-run mean.
-    goodput = statistics.fmean(
-        statistics.fmean(_rate(point) for point in of_day) for _, of_day in groupby(chosen, key=_day)
-    )
+    places, runs = zip(*(one for point in chosen for one in placed[id(point)]), strict=True)
     accepted = AcceptedBaseline(
         trend.figure,
-        Bitrate(float(round(goodput))),
+        _figure(Baseline(runs[0], runs, places=places)),
         runs,
         _build_of(chosen),
         today,
         reason,
-        sessions=_sessions_of(chosen),
+        sessions=_sessions_of(places),
         where=Where(""),
     )
     missing = days_for_tolerance(accepted.baseline, tolerance)
     return Candidate(trend.figure, accepted, "", refused, len(days), missing, tolerance)
 
 
-def showing_a_level(points: Sequence[Point]) -> list[Point]:
-    """Return the runs that show their level: on a link with slow starts, a short run may lie within its own.
+def _before_present(firsts: Sequence[Bitrate]) -> int:
+    """Return how many runs came before the present level was first seen. Levels between then and now may come again.
 
-    The gate judges its connections in the same way (`judge.starts`).
+    The first connections of the runs are compared, since not all runs have later ones.
     """
-    shown = shows_level([_started(point) for point in points])
-    return [point for point, shows in zip(points, shown, strict=True) if shows]
+    levels = course_of_series([rate.bps for rate in firsts]).levels
+    return next((at for at, level in enumerate(levels) if abs(level - levels[-1]) < _SAME_LEVEL), 0)
 
 
-def _started(point: Point) -> Started:
-    each = [one for one in point.connections if not one.excluded]
-    slow_s = max((one.slow_start_s for one in each), default=0.0)
-    return Started(slow_s, True, _rate(point), max((one.slow_start_s + one.seconds for one in each), default=0.0))
+def connections_of(points: Sequence[Point]) -> list[list[tuple[RunPlace, Bitrate]]]:
+    """Return, for each run, its first connections that show their level, with their places.
+
+    On a link with slow starts, a short connection may lie within its own: the gate judges its connections alike
+    (`judge.starts`).
+    """
+    each = [(number, one) for number, point in enumerate(points) for one in point.connections if not one.excluded]
+    shown = shows_level([_started(one) for _, one in each])
+    found: list[list[tuple[RunPlace, Bitrate]]] = [[] for _ in points]
+    for (number, one), shows in zip(each, shown, strict=True):
+        if shows and len(found[number]) < _CONNECTIONS:
+            found[number].append((_place(points[number], one), Bitrate(float(round(one.goodput_bps)))))
+    return found
+
+
+def _started(one: ConnectionRecord) -> Started:
+    return Started(one.slow_start_s, one.level_bps is not None, one.goodput_bps, one.slow_start_s + one.seconds)
+
+
+def _place(point: Point, one: ConnectionRecord) -> RunPlace:
+    before_s = round(one.traffic_before_s or 0.0)
+    return RunPlace(_day(point).isoformat(), point.boot, point.link_up, one.number or 1, before_s)
+
+
+def _figure(baseline: Baseline) -> Bitrate:
+    """Return the mean of the days, of the mean of each day, of what its connections are at the first place.
+
+    The mean, since connections may fall on two levels, and the limit applies to their long-run mean.
+    """
+    alike = without_course(baseline, course_of(baseline)).placed
+    days = [[run.bps for _, run in own] for _, own in groupby(alike, key=lambda one: one[0].day)]
+    return Bitrate(float(round(statistics.fmean(statistics.fmean(day) for day in days))))
 
 
 def _is_good(point: Point, lower: bool) -> bool:
@@ -153,31 +182,25 @@ def _day(point: Point) -> date:
     return point.time.date()
 
 
-def _unchanged(usable: Sequence[Point], good: Sequence[Point]) -> list[Point]:
-    """Return the good runs, and all other runs of their builds that lie near enough to be their spread."""
-    if not good:
-        return []
-    builds = [identity(point.build) for point in good]
-    middle = statistics.median(_rate(point) for point in good)
-    far = _FAR * max(robust_sd([_rate(point) for point in good], middle), _LEAST_SPREAD * middle)
-    return [
-        point
-        for point in usable
-        if identity(point.build) in builds and (point in good or abs(_rate(point) - middle) <= far)
-    ]
-
-
-def _sessions_of(points: Sequence[Point]) -> tuple[SessionEntry, ...]:
+def _sessions_of(places: Sequence[RunPlace]) -> tuple[SessionEntry, ...]:
     """Return where these runs were made, in their order. Boots and link-ups are numbered from 1."""
-    boots: dict[tuple[date | str, ...], int] = {}
-    link_ups: dict[tuple[date | str, ...], int] = {}
-    found = []
-    for (day, boot, link_up), own in groupby(points, key=lambda point: (_day(point), point.boot, point.link_up)):
-        # A run without a known boot shares that of its day.
-        booted = (boot,) if boot else (day, boot)
-        number = boots.setdefault(booted, len(boots) + 1)
-        up = link_ups.setdefault((*booted, link_up), len(link_ups) + 1)
-        found.append(SessionEntry(day, number, up, len(list(own))))
+    boots: dict[tuple[str, str], int] = {}
+    link_ups: dict[tuple[str, ...], int] = {}
+    found: list[SessionEntry] = []
+    for place in places:
+        booted = place.boot_of_day
+        boot = boots.setdefault(booted, len(boots) + 1)
+        up = link_ups.setdefault((*booted, place.link_up), len(link_ups) + 1)
+        one = SessionEntry(date.fromisoformat(place.day), boot, up, 1, place.number, place.traffic_before_s)
+        last = found[-1] if found else one
+        follows = last.number + last.runs == one.number and (last.each_s or last.runs == 1)
+        if found and not last.each_s and replace(last, runs=1) == one:
+            found[-1] = replace(last, runs=last.runs + 1)
+        elif (last.day, last.boot, last.link_up) == (one.day, boot, up) and follows:
+            each_s = last.each_s or one.after_s - last.after_s
+            found[-1] = replace(last, runs=last.runs + 1, each_s=each_s)
+        else:
+            found.append(one)
     return tuple(found)
 
 

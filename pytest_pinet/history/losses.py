@@ -15,7 +15,7 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from pytest_pinet.history.accepting import showing_a_level
+from pytest_pinet.history.accepting import connections_of
 from pytest_pinet.history.compare import placed
 from pytest_pinet.history.levels import LEAST_RUNS, MATTERS
 from pytest_pinet.history.points import RUN, TIME, Column, LevelChange, Point, Points, T, Trend
@@ -219,7 +219,8 @@ def _with_change(trend: Trend, course: _Course, at: int, before_bps: float) -> L
 
 def _below(course: _Course, baseline: Baseline, day: date) -> bool:
     """Return whether the runs after a baseline are slower than the baseline: the fall may be older than all points."""
-    newer = showing_a_level([course.point(place) for place in range(course.until(day), len(course.levels))])
+    newer = [course.point(place) for place in range(course.until(day), len(course.levels))]
+    newer = [point for point, own in zip(newer, connections_of(newer), strict=True) if own]
     if len(newer) < _LEAST_SINCE_BASELINE or course.now > baseline.figure.bps * (1 - MATTERS):
         return False
     return compare_sets(baseline, placed(newer, course.now), Tolerance(Share(MATTERS))).verdict is Verdict.FAIL

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from pytest_pinet.errors import ConfigError
@@ -200,6 +201,4 @@ def _of_direction(direction: DirectionRecord) -> dict[str, Any]:
 
 def _connection(one: ConnectionRecord) -> ConnectionRecord:
     """Return what the history keeps of a connection."""
-    return ConnectionRecord(
-        one.fresh, one.goodput_bps, one.seconds, slow_start_s=one.slow_start_s, excluded=one.excluded
-    )
+    return replace(one, warmup_s=0.0, events=(), samples=(), boot_age_s=None)

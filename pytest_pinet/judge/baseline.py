@@ -23,11 +23,22 @@ LEAST_RUNS = 5
 
 @dataclass(frozen=True)
 class RunPlace:
-    """The day (ISO 8601) of a run of a baseline, and the names of its boot and link-up; empty: not known."""
+    """The day (ISO 8601) of a run of a baseline, and the names of its boot and link-up; empty: not known.
+
+    ``number`` counts the connections since the link-up, from 1. ``traffic_before_s`` is the traffic before it in its
+    boot, in whole seconds.
+    """
 
     day: str = ""
     boot: str = ""
     link_up: str = ""
+    number: int = 1
+    traffic_before_s: int = 0
+
+    @property
+    def boot_of_day(self) -> tuple[str, str]:
+        """The boot. A run of an unknown boot shares that of its day."""
+        return (self.boot, "") if self.boot else (self.day, self.boot)
 
     @property
     def session(self) -> str:

@@ -32,18 +32,16 @@ from pytest_pinet.model.connection import Connection
 TOLERANCE = 0.01
 # The lowest standard deviation between boots.
 FLOOR = 0.002
-# A B B A: drift adds to one pair what it takes from the other.
-LEAST_BOOTS = 4
-# Without measured differences between boots: the number of boots from which they are first estimated.
-LEAST_UNKNOWN = 6
+# A B B A B A: with fewer boots, a lottery gives each build one kind of boots too often.
+LEAST_BOOTS = 6
 # Without measured differences, boots may also be of two kinds: emulated boots with a virtio NIC are, so far apart. A
 # result with a smaller tolerance needs enough boots to exclude that all of B are of one kind and all of A of the other.
 KINDS_APART = 0.02
 # If boots of one build are further apart than so many of the measured standard deviations, the calibration does not
-# apply any more (seen on a machine with twice its load). In four turns drift or chance would explain such differences.
+# apply any more (seen on a machine with twice its load).
 WILD = 6.0
 MOST_BOOTS = 16
-# Boots on a sound bench never differ by this (in logarithms): B is then slower also with fewer boots.
+# Boots on a sound bench never differ by this (in logarithms): B is then slower also with fewer boots, if none is odd.
 OBVIOUS = -0.1
 # The share of the pairs of boots that must agree with a verdict.
 MOST_AGREE = 2 / 3
@@ -52,7 +50,6 @@ LOOKS = 6
 # One boot in this number may be odd: further from the others than ODD standard deviations.
 ODD_OF = 6
 ODD = 6.0
-B_WITH_ODD = 4
 # More connections in one boot tell less than another boot.
 MOST_CONNECTIONS = 6
 
@@ -153,24 +150,22 @@ def judge_change(
     enough_of_all = certainty_threshold(error_rate / LOOKS / max(figures, 1))
     seems_slower, seems_faster = slower < -enough_of_all, faster > enough_of_all
     calibrated = _is_as_calibrated(known, noise)
-    settled = n >= (LEAST_BOOTS if calibrated else LEAST_UNKNOWN)
-    # A value that occurs in one of three boots of the new build is not odd.
-    settled = settled and not (any(row.boot.side is Side.B for row in odd) and of_each[1] < B_WITH_ODD)
     least = 0 if calibrated else least_by_chance(len(odd), error_rate)
     least_same = 0 if calibrated or tolerance >= KINDS_APART else least_by_chance(len(odd), error_rate, ways=1)
-    apart = settled and n >= least
+    apart = n >= least
     pairs = fit.pairs
-    if (apart or fit.change < OBVIOUS) and seems_slower and _agree(pairs, lambda d: d < limit):
+    obvious = not odd and fit.change < OBVIOUS
+    if (apart or obvious) and seems_slower and _agree(pairs, lambda d: d < limit):
         error = LOOKS * least_error(slower)
         return Difference(Relation.SLOWER, f"slower, certain {after}: {text}", *found, error=error)
     if apart and seems_faster and _agree(pairs, lambda d: d > -limit):
         error = LOOKS * least_error(faster)
         return Difference(Relation.FASTER, f"faster, certain {after}: {text}", *found, error=error)
-    if settled and n >= least_same and slower > enough and not seems_faster and _agree(pairs, lambda d: d > limit):
+    if n >= least_same and slower > enough and not seems_faster and _agree(pairs, lambda d: d > limit):
         return Difference(Relation.SAME, f"not slower, certain {after}: {text}", *found)
     if over or _is_hopeless(fit, own, freedom, limit, n, most_boots, error_rate):
         why = f"undecided {after}: {text}; turns differ by {percent(math.sqrt(own))}"
-        if settled and ((n < least and (seems_slower or seems_faster)) or (n < least_same and slower > enough)):
+        if (n < least and (seems_slower or seems_faster)) or (n < least_same and slower > enough):
             needed = least if seems_slower or seems_faster else least_same
             why += f"; a certain result needs {needed} turns (--boots) or `pinet calibrate --boots`"
         return Difference(Relation.INCONCLUSIVE, why, *found)
@@ -266,15 +261,19 @@ def _pairs(rows: Sequence[_Row]) -> list[float]:
 
 
 def _without_odd(rows: list[_Row], noise: Noise) -> tuple[list[_Row], list[_Row]]:
-    """Separate the few boots that are far from all others of their build, such as one whose link came up badly."""
+    """Separate the few boots that are far from all others, such as one whose link came up badly.
+
+    One that is like boots of the other build is not odd: without it, each build would have one kind of boots.
+    """
     odd: list[_Row] = []
     for _ in range(len(rows) // ODD_OF):
         residuals = _fit(rows).residuals
         worst = max(range(len(rows)), key=lambda index: abs(residuals[index]))
         others = rows[:worst] + rows[worst + 1 :]
-        same = [row.value for row in others if row.boot.side is rows[worst].boot.side]
+        of_each = ([row.value for row in others if row.boot.side is side] for side in Side)
         own, _ = _spread(_fit(others), others, noise)
-        if len(same) < 2 or abs(rows[worst].value - fmean(same)) <= ODD * math.sqrt(own):
+        far = ODD * math.sqrt(own)
+        if any(len(same) < 2 or abs(rows[worst].value - fmean(same)) <= far for same in of_each):
             break
         odd.append(rows[worst])
         rows = others
@@ -315,8 +314,6 @@ def _is_hopeless(
 
     The assumed distance to the limit is at least that of an unchanged build.
     """
-    if n < LEAST_UNKNOWN:
-        return False
     least = chi_square(0.1, freedom) / freedom * own * 4 / most_boots
     reach = max(abs(fit.change - limit), abs(limit))
     return reach < required(least, freedom + most_boots - n, error_rate / LOOKS, -limit)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, Reference
+from pytest_pinet.judge.course import Course, course_of, without_course
 from pytest_pinet.judge.days import ENOUGH_DAYS, DaySpread, against_baseline, day_spread, missing_days, zone_of
+from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.oracle import TOLERANCE, Oracle
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.sequential import ERROR_RATE, Decision, decide
-from pytest_pinet.judge.starts import WITHIN_START, shows_level, start_of
-from pytest_pinet.judge.statistics import HALF_ZONE
+from pytest_pinet.judge.sequential import ERROR_RATE, Against, Decision, decide
+from pytest_pinet.judge.starts import WITHIN_START, next_seconds, shows_level, start_of
 from pytest_pinet.judge.two_levels import TwoLevels, Unit, two_levels
 from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.judgement import DirectionJudgement
@@ -113,23 +114,23 @@ def rule_on(
     baseline, noise = reference.baseline, reference.noise
     counted = [connection for connection in connections if not connection.excluded]
     showing = shows_level([start_of(one) for one in counted])
-    counted = [one for one, shown in zip(counted, showing, strict=True) if shown] or counted
+    counted = [one for one, shown in zip(counted, showing, strict=True) if shown]
     judged = judge(goodput, oracle, limit, offered, since_start, None if baseline is None else baseline.figure)
     if not counted:
-        undecided = replace(judged, verdict=Verdict.INCONCLUSIVE, reason="no attempt gave a value")
-        return Ruling(undecided, Fresh.CONNECTION)
+        return _without_value(judged, connections, plan.profile)
     if judged.verdict is Verdict.INVALID:
         return Ruling(judged)
     if judged.limit is None or judged.limit.number <= 0:
-        enough = len(counted) >= plan.profile.passes_after
-        return Ruling(_odd(judged, connections), None if enough else Fresh.CONNECTION)
-    zone, spread, levels = HALF_ZONE, None, None
+        # A baseline from such runs needs the connections of a gate that suspects a regression.
+        missing = max(plan.profile.passes_after, plan.profile.fails_after) - len(counted)
+        fresh = Fresh.LINK if missing == 1 and plan.link_ups else Fresh.CONNECTION
+        return Ruling(_odd(judged, connections), fresh if missing > 0 else None)
+    spread, against = None, Against()
     if baseline is not None and limit is not None and isinstance(limit.bound, Tolerance):
         # What the baseline does not know about today counts only where the limit comes from it.
-        levels = two_levels(baseline)
-        spread = day_spread(baseline if levels is None else levels.without(baseline), noise)
+        course, levels, spread = _known(baseline, noise)
         noise = against_baseline(noise, spread)
-        zone = zone_of(judged.limit.rate, baseline.figure)
+        against = Against(zone_of(judged.limit.rate, baseline.figure), levels, course)
     for count in range(1, len(connections) + 1):
         decision = _decided(
             tuple(connections[:count]),
@@ -138,8 +139,7 @@ def rule_on(
             plan.profile,
             plan.error_rate,
             plan.link_ups,
-            zone,
-            levels,
+            against,
         )
         if decision.outcome is not None:
             break
@@ -148,10 +148,33 @@ def rule_on(
         if spread is not None and _is_far_below(decision, plan.profile):
             next_s = max(next_s, 2 * plan.profile.connection_s)
         return Ruling(judged, decision.next_fresh, next_s)
-    final = replace(_final(judged, judged.limit.rate, decision, decision.outcome, counted), error_rate=plan.error_rate)
+    final = replace(_final(judged, judged.limit.rate, decision, decision.outcome), error_rate=plan.error_rate)
     if spread is not None:
-        final = replace(final, reason=f"{final.reason}; {_known_days(spread, decision, plan.error_rate, zone, levels)}")
+        final = replace(final, reason=f"{final.reason}; {_known_days(spread, decision, plan.error_rate, against)}")
     return Ruling(_within_starts(_improved(final, limit, baseline), decision, baseline))
+
+
+# The gate judges again after each connection.
+@lru_cache(maxsize=16)
+def _known(baseline: Baseline, noise: Noise) -> tuple[Course, TwoLevels | None, DaySpread]:
+    """Return what a baseline says of the places of its connections, of two levels, and of days."""
+    course = course_of(baseline)
+    alike = without_course(baseline, course)
+    levels = two_levels(alike)
+    return course, levels, day_spread(alike if levels is None else levels.without(alike), noise)
+
+
+def _without_value(judged: DirectionJudgement, connections: Sequence[Connection], profile: Profile) -> Ruling:
+    """Return the ruling while no connection gave a value. One that lies wholly in its start is made longer."""
+    starts = [start_of(one) for one in connections]
+    next_s = next_seconds(starts, profile.connection_s)
+    spent_s = math.fsum(one.traffic_seconds for one in connections)
+    why = "no attempt gave a value"
+    if not all(one.ended for one in starts):
+        why = f"{why}: the start lasted longer than the connections"
+    undecided = replace(judged, verdict=Verdict.INCONCLUSIVE, state="undecided", reason=why)
+    over = spent_s + max(next_s, profile.connection_s) > profile.budget_s
+    return Ruling(undecided, None if over else Fresh.CONNECTION, next_s)
 
 
 def _within_starts(judged: DirectionJudgement, decision: Decision, baseline: Baseline | None) -> DirectionJudgement:
@@ -180,16 +203,17 @@ def _is_far_below(decision: Decision, profile: Profile) -> bool:
     )
 
 
-def _known_days(spread: DaySpread, decision: Decision, error_rate: float, zone: float, levels: TwoLevels | None) -> str:
+def _known_days(spread: DaySpread, decision: Decision, error_rate: float, against: Against) -> str:
     """Return what the verdict assumes about days, and what would decide an uncertain one."""
     text = spread.text(error_rate)
     if decision.outcome is not Verdict.INCONCLUSIVE or decision.ratio is None:
         return text
     turns = "compare both builds in one session ('pinet gate')"
+    zone, levels = against.zone, against.levels
     if levels is not None and decision.ambiguous and levels.unit is not Unit.CONNECTION:
         return f"{text}: runs on {levels.draws(error_rate)} {levels.unit} would show both levels, or {turns}"
     margin = math.log(decision.ratio)
-    if missing_days(spread, margin, error_rate, zone) == 0:
+    if decision.moved or missing_days(spread, margin, error_rate, zone) == 0:
         # The noise of connections is the obstacle, as the reason says.
         return text
     of_mean = (decision.noise or 0.0) / math.sqrt(decision.connections)
@@ -243,18 +267,13 @@ def _odd(judged: DirectionJudgement, connections: Sequence[Connection]) -> Direc
 _decided = lru_cache(maxsize=64)(decide)
 
 
-def _final(
-    judged: DirectionJudgement, limit: Bitrate, decision: Decision, verdict: Verdict, counted: Sequence[Connection]
-) -> DirectionJudgement:
-    below = sum(connection.goodput < limit for connection in counted)
-    # On a link with two levels, a connection on the lower one is no suspicion.
-    suspected = decision.below > 0 if decision.levels else below > 0
+def _final(judged: DirectionJudgement, limit: Bitrate, decision: Decision, verdict: Verdict) -> DirectionJudgement:
     state = ""
     if verdict is Verdict.FAIL:
         state = "confirmed"
     elif verdict is Verdict.INCONCLUSIVE:
         state = "undecided"
-    elif suspected:
+    elif decision.below:
         verdict, state = Verdict.MARGINAL, "cleared"
     elif decision.flagged or decision.other_share:
         verdict = Verdict.MARGINAL
@@ -265,7 +284,8 @@ def _final(
     if verdict is Verdict.INCONCLUSIVE:
         reason = f"{reason}, but this is not certain: {decision.why}"
     elif state == "cleared":
-        reason = f"{reason}; below the limit in {below} of {len(counted)} connections, but the repetitions passed"
+        of = f"{decision.below} of {decision.connections} connections"
+        reason = f"{reason}; below the limit in {of}, but the repetitions passed"
         if decision.flagged:
             reason = f"{_some(decision.flagged)}: {reason}"
     elif verdict is Verdict.MARGINAL and decision.flagged:

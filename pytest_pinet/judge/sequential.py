@@ -6,16 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import NamedTuple
 
-from pytest_pinet.judge.level import (
-    flags,
-    read,
-)
+from pytest_pinet.judge.course import ANYWHERE, Counterpart, Course
+from pytest_pinet.judge.level import Level, flags, read
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.spread import FEW, FLOOR, NINE_OF_TEN, Spread, spread_of
 from pytest_pinet.judge.starts import next_seconds, shows_level, start_of
-from pytest_pinet.judge.statistics import HALF_ZONE, chi_square, lasting_bound, normal
+from pytest_pinet.judge.statistics import HALF_ZONE, chi_square, lasting_bound, normal, student, variance
 from pytest_pinet.judge.text import counted, percent, place
 from pytest_pinet.judge.two_levels import TwoLevels, Unit, explanations, is_other_share, split
 from pytest_pinet.model.connection import Connection, Fresh
@@ -45,7 +44,8 @@ class Decision:
     becomes marginal. ``start_s`` is the longest slow start, 0 without one. ``next_s`` is the length (s) of the next
     connection if it must be longer than usual, else 0. ``levels`` says in words on which levels the connections fell;
     ``other_share``: not in the shares of the baseline; ``ambiguous``: an unchanged link explains the
-    values as well as a slower one.
+    values as well as a slower one. ``moved`` is the relative difference of later connections than the baseline has from
+    the earlier ones, 0 if it may be chance.
     """
 
     outcome: Verdict | None
@@ -65,6 +65,29 @@ class Decision:
     levels: str = ""
     other_share: bool = False
     ambiguous: bool = False
+    moved: float = 0.0
+
+
+@dataclass(frozen=True)
+class Against:
+    """What an accepted baseline says about a run that is judged by it.
+
+    ``zone`` is half the distance (in logarithms) between a slowdown that may pass and one that must be found.
+    ``levels`` are given for a link whose connections, boots or days fall on two levels: then every plausible
+    explanation of the values must give the same verdict. ``course`` says how its connections differ with their place.
+    """
+
+    zone: float = HALF_ZONE
+    levels: TwoLevels | None = None
+    course: Course = ANYWHERE
+
+
+class _Like(NamedTuple):
+    """A connection with a value: the values as they would be at the first place of the baseline."""
+
+    connection: Connection
+    reading: Level
+    beyond: bool
 
 
 @dataclass(frozen=True)
@@ -72,7 +95,8 @@ class _Standing:
     """All connections with a value, compared with the limit; ``undisturbed`` is the sum without disturbed ones.
 
     ``plausible`` has one spread for each plausible explanation, several only for a link with two levels. ``one_draw``:
-    all connections of this run share their level, so that more traffic adds no knowledge of levels.
+    all connections of this run share their level, so that more traffic adds no knowledge of levels. ``early`` is the
+    sum of the connections that have a counterpart in the baseline.
     """
 
     level: Spread
@@ -82,6 +106,7 @@ class _Standing:
     below: int
     disturbed: int
     outlasted: bool
+    early: float
     one_draw: bool = False
 
     @property
@@ -149,10 +174,11 @@ def decide(
     profile: Profile,
     error_rate: float = ERROR_RATE,
     fresh_link: bool = False,
-    zone: float = HALF_ZONE,
-    levels: TwoLevels | None = None,
+    against: Against = Against(),
 ) -> Decision:
-    """Judge all connections of one direction by its limit; their order matters only for what followed a fresh link-up.
+    """Judge all connections of one direction by its limit, each beside the baseline's connection at the same place.
+
+    The order of connections does not matter apart from that, and from what followed a fresh link-up.
 
     The test is a sequential likelihood ratio test on the logarithms of value over limit (see `likelihood`).
 
@@ -162,10 +188,8 @@ def decide(
     It fails if levels or means are certainly below, and most connections lie below. With ``fresh_link``
     (the caller can take the link down and up), the connections since a fresh link-up must lie below on average, too.
 
-    ``zone`` is half the distance (in logarithms) between a slowdown that may pass and one that must be found.
-
-    ``levels`` are given for a link whose connections, boots or days fall on two levels: then every plausible
-    explanation of the values must give the same verdict.
+    Later connections than the baseline has are compared with its last ones. If they certainly differ from the earlier
+    ones of this run, the run rises or falls: then it does not pass, and fails only if the earlier ones are too low.
 
     It is inconclusive if the budget is spent, or if the rest of the budget could not make the result certain. Raises
     ValueError for a limit that is not above 0 and finite, and for an error rate outside 0 to 0.5.
@@ -175,7 +199,8 @@ def decide(
     if not 0 < error_rate < 0.5:
         raise ValueError(f"{error_rate} is no error rate of a gate; expected more than 0 and less than 0.5")
     starts = [start_of(one) for one in connections]
-    usable = [one for one, shown in zip(connections, shows_level(starts), strict=True) if shown and read(one)]
+    shown = [one for one, shows in zip(connections, shows_level(starts), strict=True) if shows and read(one)]
+    usable = _alike(shown, against.course)
     spent = math.fsum(one.traffic_seconds for one in connections)
     start_s = max((one.slow_s for one in starts), default=0.0)
     next_s = next_seconds(starts, profile.connection_s)
@@ -189,12 +214,16 @@ def decide(
         why = f"none of {len(connections)} attempts gave a value" if connections else "nothing was measured yet"
         if not all(one.ended for one in starts):
             why = f"{why}: the start lasted longer than the connections"
+        elif shown:
+            why = f"{why} that can be compared: the connections of the baseline came after more traffic"
         return Decision(outcome, why, seconds=spent, flagged=flagged, start_s=start_s, next_s=next_s)
 
-    standing = _stand(usable, limit, noise, fresh_link, zone)
+    levels = against.levels
+    standing = _stand(usable, limit, noise, fresh_link, against.zone)
     known_levels = (
         _fresh_levels(standing, usable) if levels is None else _on_levels(standing, usable, limit, levels, error_rate)
     )
+    moved = 0.0 if known_levels else _moved(usable, error_rate)
     if known_levels is not None:
         standing = known_levels.standing
     in_the_end = standing.n + more
@@ -214,11 +243,12 @@ def decide(
         next_s=next_s,
         levels="" if known_levels is None else known_levels.text,
         ambiguous=standing.ambiguous,
+        moved=moved,
         other_share=known_levels is not None and known_levels.other_share,
     )
-    if standing.passes(error_rate, profile, more):
+    if not moved and standing.passes(error_rate, profile, more):
         return _explained(replace(known, outcome=Verdict.PASS))
-    if standing.fails(error_rate, profile, more):
+    if (not moved or standing.early < 0) and standing.fails(error_rate, profile, more):
         return _explained(replace(known, outcome=Verdict.FAIL))
     if over or standing.is_hopeless(more, error_rate, noise, profile):
         return _explained(replace(known, outcome=Verdict.INCONCLUSIVE), too_few=standing.n < profile.fails_after)
@@ -243,13 +273,51 @@ def _half(spread: Spread, error_rate: float) -> float:
     return math.sqrt(between + lasting**2 * spread.level)
 
 
-def _stand(usable: Sequence[Connection], limit: Bitrate, noise: Noise, fresh_link: bool, zone: float) -> _Standing:
-    readings = [reading for one in usable if (reading := read(one))]
-    shared = noise.level_variance([one.fresh for one in usable])
+def _alike(connections: Sequence[Connection], course: Course) -> list[_Like]:
+    """Return the connections that have a counterpart in the baseline."""
+
+    def like(one: Connection, reading: Level, there: Counterpart) -> _Like:
+        by = math.exp(-there.above)
+        return _Like(one, reading._replace(mean=reading.mean * by, level=reading.level * by), there.beyond)
+
+    return [
+        like(one, reading, there)
+        for one in connections
+        if (reading := read(one)) and (there := course.counterpart(one.number, one.traffic_before_s)) is not None
+    ]
+
+
+def _moved(usable: Sequence[_Like], error_rate: float) -> float:
+    """Return by how much the run certainly rises or falls; 0 if it may be chance, or the baseline has all its places.
+
+    Connections beyond these places may differ from the others, or all of them may follow a line. Only their own
+    differences count: the noise of the baseline may contain the same rise.
+    """
+    n, late = len(usable), [float(one.beyond) for one in usable]
+    if n < 4 or not any(late):
+        return 0.0
+    values = _levels_of(usable)
+    found = []
+    for places in (late, [float(at) for at in range(n)]):
+        squares = variance(places) * (n - 1)
+        if not squares:
+            continue
+        middle, level = fmean(places), fmean(values)
+        slope = math.fsum((at - middle) * (one - level) for at, one in zip(places, values, strict=True)) / squares
+        left = math.fsum((one - level - slope * (at - middle)) ** 2 for at, one in zip(places, values, strict=True))
+        sd = math.sqrt(max(left / (n - 2), FLOOR**2) / squares)
+        if abs(slope) > student(1 - error_rate / 4, n - 2) * sd:
+            found.append(math.expm1(slope * (max(places) - min(places))))
+    return max(found, key=abs, default=0.0)
+
+
+def _stand(usable: Sequence[_Like], limit: Bitrate, noise: Noise, fresh_link: bool, zone: float) -> _Standing:
+    readings = [one.reading for one in usable]
+    shared = noise.level_variance([one.connection.fresh for one in usable])
     level = spread_of([_log(r.level, limit) for r in readings], [r.own for r in readings], noise, shared, zone)
     means = [_log(r.mean, limit) for r in readings]
     # A single connection on the fresh link-up may be high by chance, so all connections since then count.
-    first = next((index for index, one in enumerate(usable) if one.fresh is not Fresh.CONNECTION), len(usable))
+    first = next((at for at, one in enumerate(usable) if one.connection.fresh is not Fresh.CONNECTION), len(usable))
     return _Standing(
         level=level,
         plausible=(level,),
@@ -260,6 +328,7 @@ def _stand(usable: Sequence[Connection], limit: Bitrate, noise: Noise, fresh_lin
         below=sum(mean < 0 for mean in means),
         disturbed=sum(r.disturbed for r in readings),
         outlasted=not fresh_link or math.fsum(means[first:]) < 0,
+        early=math.fsum(mean for mean, one in zip(means, usable, strict=True) if not one.beyond),
     )
 
 
@@ -273,7 +342,7 @@ class _OnLevels:
 
 
 def _on_levels(
-    standing: _Standing, usable: Sequence[Connection], limit: Bitrate, levels: TwoLevels, error_rate: float
+    standing: _Standing, usable: Sequence[_Like], limit: Bitrate, levels: TwoLevels, error_rate: float
 ) -> _OnLevels:
     own, bound, values = standing.level, math.log(limit.bps), _levels_of(usable)
     found = explanations(values, levels, error_rate)
@@ -315,7 +384,7 @@ def _on_levels(
     )
 
 
-def _fresh_levels(standing: _Standing, usable: Sequence[Connection]) -> _OnLevels | None:
+def _fresh_levels(standing: _Standing, usable: Sequence[_Like]) -> _OnLevels | None:
     """Return the levels on which the connections of this run fall although its baseline has one level or is missing."""
     found = split(_levels_of(usable), Unit.CONNECTION)
     if found is None:
@@ -325,12 +394,12 @@ def _fresh_levels(standing: _Standing, usable: Sequence[Connection]) -> _OnLevel
     return _OnLevels(standing, text, other_share=True)
 
 
-def _levels_of(usable: Sequence[Connection]) -> list[float]:
-    return [math.log(max(reading.level, 1.0)) for one in usable if (reading := read(one))]
+def _levels_of(usable: Sequence[_Like]) -> list[float]:
+    return [math.log(max(one.reading.level, 1.0)) for one in usable]
 
 
-def _had_link(usable: Sequence[Connection]) -> bool:
-    return any(one.fresh is not Fresh.CONNECTION for one in usable)
+def _had_link(usable: Sequence[_Like]) -> bool:
+    return any(one.connection.fresh is not Fresh.CONNECTION for one in usable)
 
 
 def _log(bps: float, limit: Bitrate) -> float:
@@ -365,6 +434,9 @@ def _obstacle(known: Decision, too_few: bool) -> str:
     assert known.carries is not None
     if known.disturbed > MOST_DISTURBED * known.connections:
         return f"{counted(known.disturbed, known.connections)} had disturbances, such as: {known.flagged[0]}"
+    if known.moved:
+        moves = f"{'rise' if known.moved > 0 else 'fall'} by {percent(abs(known.moved))}"
+        return f"the values {moves} with the traffic, and no connection of the baseline came so late"
     if known.ambiguous:
         return "an unchanged link on its lower level explains the values as well as a slower one on its higher level"
     if too_few and known.ratio < 1:

@@ -51,7 +51,7 @@ class Unit(StrEnum):
         """Return what the runs of one unit have in common. A run of an unknown boot shares that of its day."""
         if self is Unit.CONNECTION:
             return (number,)
-        boot = (place.boot,) if place.boot else (place.day, "")
+        boot = place.boot_of_day
         return {Unit.DAY: (place.day,), Unit.BOOT: boot, Unit.LINK_UP: (*boot, place.link_up)}[self]
 
 

@@ -37,6 +37,9 @@ from pytest_pinet.report.sentences import tuning_notes
 
 # Time of a turn beside its traffic, including a change of state.
 BESIDE_TRAFFIC_S = 10.0
+# Both flows of a pair leave from the same port, the next pair from the next port: then a queue or path that the link
+# chooses by the ports of a flow is the same for both states. Linux gives other programs ports from 32768 on.
+SOURCE_PORT = 12_000
 # The state of a connection, its start (seconds after that of the comparison), and the connection.
 _Run = tuple[Side, float, Connection]
 
@@ -132,7 +135,8 @@ def compare(
             if now not in builds:
                 builds[now] = read_build(link.dut.shell, link.dut.device)
             started_s = time.monotonic() - clock
-            runs.append((now, started_s, traffic_runs.again(traffic)))
+            pair = sum(not one.excluded for _, _, one in runs) // 2
+            runs.append((now, started_s, traffic_runs.again(traffic, source_port=SOURCE_PORT + pair)))
             kept = [one for _, _, one in runs if not one.excluded]
             found = {way: _judged(kept, way, plan) for way in ways}
         refuse(traffic_runs.finish(traffic))

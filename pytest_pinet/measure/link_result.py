@@ -73,8 +73,12 @@ class BootTraffic:
     def begin(self, fresh_link: bool) -> tuple[int, float | None, float]:
         """Count a connection. Return its number since the link-up, the age of the boot, and the traffic before it."""
         self._number = 1 if fresh_link else self._number + 1
-        age_s = None if self._booted_s is None else time.monotonic() - self._booted_s
-        return self._number, age_s, self._seconds
+        return self._number, self.age_s, self._seconds
+
+    @property
+    def age_s(self) -> float | None:
+        """The age of the boot now; None if it is not known."""
+        return None if self._booted_s is None else time.monotonic() - self._booted_s
 
     def add(self, seconds: float) -> None:
         """Add the traffic of the latest connection."""

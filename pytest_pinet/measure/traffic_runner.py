@@ -114,8 +114,10 @@ class Runs:
         """The seconds of all connections so far."""
         return sum(one.lasted_s for one in self.connections)
 
-    def again(self, traffic: Traffic, fresh: Fresh = Fresh.CONNECTION) -> Connection:
+    def again(self, traffic: Traffic, fresh: Fresh = Fresh.CONNECTION, source_port: int | None = None) -> Connection:
         """Run the traffic once more. With Fresh.LINK, first take the link of the device under test down and up.
+
+        A single flow leaves from ``source_port``.
 
         So does the connection after one in which that link dropped. A connection in which a link dropped is kept, but
         does not count. Raises LabError (DroppedLink if the link of the device under test drops again or does not come
@@ -135,7 +137,7 @@ class Runs:
         number = len(self.connections) + 1
         what = f"{traffic.key} {traffic.direction} #{number}"
         with doing(f"measure {what}"):
-            one = self._once(traffic, fresh, number, LEAD_S)
+            one = self._once(traffic, fresh, number, LEAD_S, source_port)
         if one.skew_s is not None and one.skew_s > SKEW_MAX_S and not one.excluded:
             late = one
             with doing(f"measure {what} again, because flows began {one.skew_s * 1000:.0f} ms apart"):
@@ -157,7 +159,9 @@ class Runs:
         """Replace the connections, in the same list, by copies of which fewer count."""
         self.connections[:] = connections
 
-    def _once(self, traffic: Traffic, fresh: Fresh, number: int, lead_s: float) -> Connection:
+    def _once(
+        self, traffic: Traffic, fresh: Fresh, number: int, lead_s: float, source_port: int | None = None
+    ) -> Connection:
         """Run the traffic once on its own connections. With several flows, clients start ``lead_s`` before them."""
         link, watch, collector = self._link, self._context.watch, self.collector
         virtual = {end.shell.name for end in link.ends if end.endpoint.node.clock == VIRTUAL}
@@ -172,7 +176,7 @@ class Runs:
             observer.ensure(traffic.seconds + GRACE_S)
         self.management.before()
         tool = in_virtual_time(wrap_scaled(self._context.tool, link.scale), virtual)
-        jobs = _jobs(link, traffic, self.management.at_end)
+        jobs = [replace(one, source_port=source_port) for one in _jobs(link, traffic, self.management.at_end)]
         try:
             measurements = measure_together(tool, jobs, self._progress(traffic, number), watch, lead_s)
         except (LinkError, TrafficError) as error:

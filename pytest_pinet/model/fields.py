@@ -286,6 +286,7 @@ Marginal = Annotated[Share, PlainValidator(parse_marginal), WithJsonSchema(PERCE
 Clock = Annotated[int, *_whole(1, 100_000)]
 Cores = Annotated[int, *_whole(1, 4096)]
 Count = Annotated[int, *_whole(1, 10_000_000)]
+WholeSeconds = Annotated[int, *_whole(0, 10_000_000)]
 LinkSpeed = Annotated[int, *_whole(1, MOST_MBPS)]
 # The least packet that IPv4 requires (RFC 791), and the largest MTU of Linux's loopback.
 Mtu = Annotated[int, *_whole(68, 65_536)]

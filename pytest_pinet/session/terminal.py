@@ -11,7 +11,7 @@ import pytest
 
 from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.config.schema import LabOfFile
-from pytest_pinet.judge.change import KINDS_APART, LEAST_BOOTS, LEAST_UNKNOWN, OBVIOUS, least_by_chance
+from pytest_pinet.judge.change import KINDS_APART, LEAST_BOOTS, OBVIOUS, least_by_chance
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.sequential import ERROR_RATE
 from pytest_pinet.model.metric_key import CombinationId
@@ -100,7 +100,7 @@ class RunHeader:
             return ""
         least, most = (least_by_chance(0, ERROR_RATE, ways) for ways in (1, 2))
         return (
-            f"; without a calibration of boots, a verdict takes {LEAST_UNKNOWN} turns at a tolerance of "
+            f"; without a calibration of boots, a verdict takes {LEAST_BOOTS} turns at a tolerance of "
             f"{KINDS_APART * 100:g} % or more, {least} or {most} at a smaller one ({LEAST_BOOTS} if the build is "
             f"more than {-OBVIOUS * 100:g} % slower, or after `pinet calibrate --boots`)"
         )

@@ -80,6 +80,8 @@ class Iperf3:
         tools = {near: self._tools.of(client), far: self._tools.of(server)}
         quiet = bool({job.dut.name, job.peer.name} & self._quiet)
         probed = {} if quiet else _ends(traffic, client, server)
+        single = traffic.streams == 1 and traffic.direction is not Direction.BIDIR
+        source_port = job.source_port if single else None
 
         def measure_on(port: int) -> Measurement:
             run = Iperf3Run(
@@ -93,11 +95,13 @@ class Iperf3:
                 sends=sends,
                 quiet=quiet,
                 grace_s=self._grace_s,
+                source_port=source_port,
             )
             midway = MidRunProbe(probed, port, traffic.streams, run.middle_s, job.watch)
             return _measurement(run, *run_both(run, replace(job, watch=midway.look)), tools, midway)
 
-        return on_a_free_port(self._ports, server, measure_on)
+        # A hash of the flow has both ports.
+        return on_a_free_port(self._ports, server, measure_on, first=source_port)
 
 
 def _congestion(traffic: Traffic, tools: Mapping[str, Tool]) -> str | None:

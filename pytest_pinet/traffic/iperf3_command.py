@@ -147,6 +147,8 @@ class Iperf3Run:
     sends: bool = False
     quiet: bool = False
     grace_s: float = GRACE_S
+    # Of the flow; None: the kernel chooses it.
+    source_port: int | None = None
 
     @property
     def patience_s(self) -> float:
@@ -197,6 +199,8 @@ def client_argv(run: Iperf3Run) -> list[str]:
     argv += ["-B", run.client.address, "-t", str(run.seconds), "--connect-timeout", f"{CONNECT_TIMEOUT_S * 1000:.0f}"]
     argv += ["--bidir"] if traffic.direction is Direction.BIDIR else [] if run.sends else ["-R"]
     argv += ["-P", str(traffic.streams)]
+    if run.source_port is not None:
+        argv += ["--cport", str(run.source_port)]
     if traffic.udp:
         argv += ["-u"]
     if traffic.bitrate is not None:

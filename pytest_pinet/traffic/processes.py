@@ -63,10 +63,16 @@ class PerEnd(Generic[T]):
         return self._known[id(shell)][1]
 
 
-def on_a_free_port(ports: Sequence[int], server: Shell, run: Callable[[int], T]) -> T:
-    """Return the result of ``run`` on a random one of the ports. Raises TrafficError if several ports are taken."""
+def on_a_free_port(ports: Sequence[int], server: Shell, run: Callable[[int], T], first: int | None = None) -> T:
+    """Return the result of ``run`` on a random one of the ports, or on the first free one from ``first`` on.
+
+    Raises TrafficError if several ports are taken.
+    """
+    most = min(PORT_ATTEMPTS, len(ports))
     # Not the shared generator: a test that seeds it would give all workers the same ports.
-    attempts = random.SystemRandom().sample(ports, min(PORT_ATTEMPTS, len(ports)))
+    attempts = random.SystemRandom().sample(ports, most)
+    if first is not None:
+        attempts = [ports[(first + more) % len(ports)] for more in range(most)]
     for port in attempts:
         try:
             return run(port)

@@ -28,6 +28,8 @@ class TrafficJob:
     A detected warm-up ends after ``warmup_cap_s`` at the latest (``judge.warmup.cap_for``). ``before_client`` is called
     when everything but the traffic is ready; the moment at which the streams stood is then measured. ``at_end`` are
     shell words, by the name of an end, that the tool may run there after the traffic and before any report travels.
+    ``source_port`` is the port from which a single flow leaves if the tool can set it: a link may choose a queue or
+    path by the ports of a flow.
     """
 
     dut: Shell
@@ -40,6 +42,7 @@ class TrafficJob:
     watch: Watch | None = None
     before_client: BeforeClient | None = None
     at_end: Mapping[str, str] = field(default_factory=dict)
+    source_port: int | None = None
 
 
 class TrafficTool(Protocol):

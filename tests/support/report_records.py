@@ -52,6 +52,7 @@ def direction(
             {
                 "fresh": "connection",
                 "goodput_bps": goodput,
+                "level_bps": goodput,
                 "seconds": 5.0,
                 "warmup_s": 1.0,
                 "events": [],

@@ -34,7 +34,7 @@ def test_a_folder_of_tuxmake_is_gated(gate: EmulatedGate, tmp_path: Path) -> Non
 
     gate.switch(on=False)
     # The kernel with PREEMPT_RT may be slower.
-    assert gate.run(str(tmp_path / "out"), "-k", "rx", "--boots=4") in (0, 1), gate.text
+    assert gate.run(str(tmp_path / "out"), "-k", "rx", "--boots=6") in (0, 1), gate.text
 
     assert f"kernel {next((tmp_path / 'linux/stock/lib/modules').iterdir()).name}" in gate.text
     source = gate.head["b"]["source"]

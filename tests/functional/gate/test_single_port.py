@@ -138,7 +138,7 @@ def test_ssh_that_takes_too_much_is_named_and_cutting_settings_are_skipped(on_on
 def test_ssh_is_counted_in_a_gate_of_builds_too(on_one_port: NewProject, bytes_a_second: int, verdict: str) -> None:
     # At a tenth of its rate, the link moves 11.8 Mbyte/s: 0.1 % are 12 kbyte/s, 1 % are 118 kbyte/s.
     project = on_one_port({"test_it.py": GATED.format(bytes_a_second=bytes_a_second), **BUILDS})
-    options = ("--pinet-build=new.yaml", "--pinet-against=good.yaml", "--pinet-boots=4")
+    options = ("--pinet-build=new.yaml", "--pinet-against=good.yaml", "--pinet-boots=6")
     project.pytest(*options, timeout_s=300)
     (result,) = project.results["results"]
     said = "ssh, or an NFS root, of pi4b-1:onboard used its interface, too: "

@@ -451,7 +451,7 @@ def test_a_board_that_does_not_boot_with_the_tuning_is_healed_by_one_power_cycle
 
 @pytest.mark.slow
 def test_a_gate_boots_both_builds_with_the_tuning_in_one_tryboot_txt(project: Project, gate_lab: GateLab) -> None:
-    done = project.pinet("gate", "build.yaml", f"--lab={gate_lab.file}", "--pinet-boots=4", "test_gated.py")
+    done = project.pinet("gate", "build.yaml", f"--lab={gate_lab.file}", "--pinet-boots=6", "test_gated.py")
     assert "1 skipped" not in done.stdout
     seen = (project.path / "seen").read_text().splitlines()
     assert set(seen) == {"A arm_freq=1750", "B arm_freq=1750"}

@@ -119,7 +119,7 @@ def test_results_keep_their_schema(bench: Bench) -> None:
 
 def test_a_dry_run_says_how_often_boards_are_booted(bench: Bench) -> None:
     result = bench.run("--pinet-dry-run")
-    result.stdout.fnmatch_lines(["*A good, B new: 4 to 16 turns on one, each with a boot if the build needs a boot*"])
+    result.stdout.fnmatch_lines(["*A good, B new: 6 to 16 turns on one, each with a boot if the build needs a boot*"])
 
 
 def test_notes_that_differ_only_in_their_numbers_are_shown_once() -> None:

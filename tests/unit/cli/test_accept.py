@@ -74,8 +74,10 @@ def test_a_run_that_did_not_pass_does_not_count_for_another_build(verdict: str) 
     assert found.refused == {verdict: 1}
 
 
-def test_a_run_far_from_all_others_is_no_spread() -> None:
-    assert accepted([*nights(5), day(5, 850, "fail")]).refused == {"fail": 1}
+def test_a_run_far_below_all_others_shows_the_spread_of_its_build() -> None:
+    found = accepted([*nights(5), day(5, 850, "fail")])
+    assert found.refused == {}
+    assert min(run.bps for run in found.baseline.runs) == pytest.approx(850e6)
 
 
 def test_runs_that_all_failed_make_no_baseline() -> None:
@@ -102,7 +104,8 @@ def test_a_run_within_the_slow_start_of_its_link_does_not_count() -> None:
     """Connections stay at 60 % for up to 4 s: one of 3 s may show nothing else, and only the others tell."""
     (one,) = day(5).results[0].directions["tx"].connections
     shows = replace(one, seconds=1.2, warmup_s=1.8, slow_start_s=1.8)
-    hidden = [day(number, 565.0, connections=[replace(one, seconds=2.5)]) for number in (6, 7)]
+    low = replace(one, goodput_bps=565e6, seconds=2.5)
+    hidden = [day(number, 565.0, connections=[low]) for number in (6, 7)]
     found = accepted([*nights(5), day(5, 941.0, connections=[shows]), *hidden])
     assert min(run.bps for run in found.baseline.runs) == pytest.approx(941e6)
     assert found.refused == {"within the slow start of its connections": 2}
@@ -121,7 +124,15 @@ def test_runs_before_a_level_change_do_not_count() -> None:
     found = accepted([*nights(30), *(day(number, 980 + number % 3) for number in range(30, 40))])
     assert len(found.baseline.runs) == 10
     assert found.baseline.goodput.bps > 979e6
-    assert found.refused == {"before the last level change": 30}
+    assert found.refused == {"before the present level was first seen": 30}
+
+
+def test_a_level_that_was_seen_before_is_kept() -> None:
+    """One night in five is low: the lower level is part of the unchanged link, whichever comes last."""
+    for last in (941, 850):
+        levels = [941] * 12 + [850] * 12 + [941] * 12 + [850] * 12
+        found = accepted([day(number, float(mbps)) for number, mbps in enumerate([*levels, last])])
+        assert {round(run.bps / 1e6) for run in found.baseline.runs} == {941, 850}
 
 
 def test_only_the_newest_build_counts_if_it_has_enough_runs() -> None:

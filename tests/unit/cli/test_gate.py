@@ -142,7 +142,7 @@ def test_an_error_calls_an_option_as_the_user_did(
 def test_a_dry_run_prints_its_plan_and_makes_no_decision(bench: Bench) -> None:
     code, text = gate(bench, "new.yaml", "--against=good.yaml", "--lab=lab.yaml", "--pinet-dry-run")
     assert code == 0, text
-    assert "A good, B new: 4 to 16 turns" in text
+    assert "A good, B new: 6 to 16 turns" in text
 
 
 @pytest.mark.slow

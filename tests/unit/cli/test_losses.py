@@ -159,7 +159,7 @@ def test_a_lower_level_that_fails_its_baseline_is_accepted_on_request(bench: Pat
     keep(slower(verdict="fail", limit=limit))
     refused = run("accept", "--reason", "new normal")
     assert refused.exit_code == 1
-    assert "left out: 20 before the last level change, 20 below the baseline" in refused.stderr
+    assert "left out: 20 before the present level was first seen, 20 below the baseline" in refused.stderr
     assert "if the lower level is the new normal, accept it with --lower" in refused.stderr
     assert run("accept", "--reason", "new normal", "--lower").exit_code == 0
     assert run("losses").exit_code == 0

@@ -186,7 +186,7 @@ def test_a_build_may_have_braces_and_percents_in_its_name(tmp_path: Path) -> Non
     words = ["gate", str(tmp_path / "build.yaml"), "--lab", str(lab), "--pinet-dry-run", "-k", "e1000e and receive"]
     done = subprocess.run([*PINET, *words, str(suite)], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "A running, B {rt} %s {0}: 4 to 16 turns on virt-1" in done.stdout
+    assert "A running, B {rt} %s {0}: 6 to 16 turns on virt-1" in done.stdout
 
 
 @pytest.mark.parametrize("hook", ["pytest_terminal_summary", "pytest_sessionfinish"])

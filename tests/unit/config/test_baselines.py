@@ -164,7 +164,8 @@ def test_a_file_for_review_has_an_entry_as_people_write_it(tmp_path: Path) -> No
         path.read_text()
         == """\
 # Accepted baselines: goodput at the receiver, and the goodput of each run of the baseline.
-# 'sessions' says in the order of the runs on which day, boot and link-up they were made.
+# 'sessions' says in the order of the runs on which day, boot and link-up they were made, and which connection
+# since the link-up the first of them is, after how much traffic in its boot.
 baselines:
 - id: pi4b:onboard/pair/tcp-P1-tx
   goodput: 941.3 Mbit/s
@@ -173,7 +174,7 @@ baselines:
   date: 2026-11-21
   reason: first of this bench
   sessions:
-  - {day: 2026-11-20, boot: 1, link_up: 1, runs: 3}
+  - {day: 2026-11-20, boot: 1, link_up: 1, runs: 3, number: 1, after_s: 0, each_s: 0}
 """
     )
 
@@ -187,8 +188,8 @@ def test_runs_know_their_day_boot_and_link_up(tmp_path: Path) -> None:
     lines = path.read_text().splitlines()
     assert lines[-3:] == [
         "  sessions:",
-        "  - {day: 2026-11-20, boot: 1, link_up: 1, runs: 2}",
-        "  - {day: 2026-11-21, boot: 2, link_up: 3, runs: 1}",
+        "  - {day: 2026-11-20, boot: 1, link_up: 1, runs: 2, number: 1, after_s: 0, each_s: 0}",
+        "  - {day: 2026-11-21, boot: 2, link_up: 3, runs: 1, number: 1, after_s: 0, each_s: 0}",
     ]
     (read,) = read_baselines(path)
     first, second = RunPlace("2026-11-20", "1", "1"), RunPlace("2026-11-21", "2", "3")

@@ -90,25 +90,47 @@ def test_two_percent_are_found_and_an_unchanged_build_passes_on_emulated_boots(b
     assert boots_made <= 9
 
 
-def test_a_calibrated_link_needs_four_boots() -> None:
+def test_a_calibrated_link_needs_six_boots() -> None:
     for change, result in ((0.0, Relation.SAME), (-0.02, Relation.SLOWER), (0.03, Relation.FASTER)):
         found, boots_made = simulated(change, 0.001, 0.003, CALIBRATED)
         assert found[result] >= 99
         assert boots_made <= LEAST_BOOTS + 0.2
 
 
-def test_boots_that_exceed_the_calibrated_noise_need_more_than_four_boots() -> None:
+def test_boots_that_exceed_the_calibrated_noise_need_more_than_six_boots() -> None:
     # Recorded on a machine with twice the load that it can carry. The build is unchanged, and drift explains the
     # values.
-    recorded = (("A", 224.37), ("B", 224.82), ("B", 224.78), ("A", 218.61))
+    recorded = (("A", 224.37), ("B", 224.82), ("B", 224.78), ("A", 218.61), ("B", 221.0), ("A", 224.5))
     made = [Boot(Side(name), at, (level * 1e6,)) for at, (name, level) in enumerate(recorded)]
     emulated = Noise(0.0025, 4, 0.0011, "calibrated", session_freedom=4)
     assert judge_change(made, noise=emulated).result is Relation.GO_ON
-    made[3] = Boot(Side.A, 3, (224.4e6,))
+    made[3], made[4] = Boot(Side.A, 3, (224.4e6,)), Boot(Side.B, 4, (224.7e6,))
     assert judge_change(made, noise=emulated).result is Relation.SAME
 
 
-def test_an_obvious_difference_needs_four_boots_without_calibration() -> None:
+@pytest.mark.parametrize(("share", "low"), [(0.1, 0.15), (0.2, 0.10)])
+def test_a_lottery_of_boots_is_no_slower_build(share: float, low: float) -> None:
+    """With four boots, 4.5 and 6.3 % of such unchanged builds were slower."""
+    dice = random.Random(f"{share}")
+    ends: Counter[Relation] = Counter()
+    for seed in range(RUNS):
+        made = boots(seed, 0.0, 0.002, 0.003)
+        drawn = [1 - low if dice.random() < share else 1.0 for _ in made]
+        found = [Boot(b.side, b.at, tuple(one * by for one in b.levels)) for b, by in zip(made, drawn, strict=True)]
+        ends[end(found, UNKNOWN)[0]] += 1
+    assert ends[Relation.SLOWER] <= RUNS * 0.01
+    assert ends[Relation.FASTER] <= RUNS * 0.01
+
+
+def test_the_only_boot_of_b_that_is_like_a_is_no_outlier() -> None:
+    levels = {Side.A: iter([940.0, 941.0, 940.5]), Side.B: iter([800.0, 801.0, 940.2])}
+    made = [Boot(side(at), at, (next(levels[side(at)]) * 1e6,)) for at in range(6)]
+    found = judge_change(made)
+    assert found.result is not Relation.SLOWER
+    assert "outlier" not in found.why
+
+
+def test_an_obvious_difference_needs_six_boots_without_calibration() -> None:
     assert end(boots(1, -0.3, 0.003, 0.005), UNKNOWN) == (Relation.SLOWER, LEAST_BOOTS)
 
 

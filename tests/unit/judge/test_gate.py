@@ -102,9 +102,10 @@ def test_above_the_physical_limit_is_a_measurement_error_at_once() -> None:
     assert (ruling.judgement.verdict, ruling.wanted) == (Verdict.INVALID, None)
 
 
-def test_without_a_limit_one_connection_is_enough() -> None:
-    ruling = ruled([connection(100)], limit=None)
-    assert (ruling.judgement.verdict, ruling.wanted) == (Verdict.PASS, None)
+def test_without_a_limit_a_run_has_the_connections_of_a_gate_that_suspects_a_regression() -> None:
+    rulings = [ruled([connection(100)] * count, limit=None) for count in (1, 2, 3)]
+    assert {ruling.judgement.verdict for ruling in rulings} == {Verdict.PASS}
+    assert [ruling.wanted for ruling in rulings] == [Fresh.CONNECTION, Fresh.CONNECTION, None]
 
 
 def test_an_excluded_connection_gives_no_value_and_requires_another() -> None:
