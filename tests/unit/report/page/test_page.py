@@ -29,8 +29,9 @@ from tests.support.page_reader import Reader
 R = Path(page_module.__file__).parent
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 SLOW = series(step=36)
+NO_CARRIER = dot(59, None, Verdict.ERROR, reason="no carrier on eth0 of cm4-1\nmore")
 LAB = FigureSeries(
-    "cm4:onboard/pair", "virtual", PointList([dot(59, None, Verdict.ERROR, reason="no carrier on eth0 of cm4-1\nmore")]),
+    "cm4:onboard/pair", "virtual", PointList([NO_CARRIER]),
     combination=CombinationId("cm4", "onboard", "pair"), traffic="", direction="",
 )  # fmt: skip
 ALL = [SLOW, series(direction="rx"), series("pi5", "x550"), LAB]
