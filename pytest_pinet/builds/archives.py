@@ -74,8 +74,8 @@ class _Decompressor(Protocol):
     def decompress(self, data: bytes, max_length: int = -1, /) -> bytes: ...
 
 
-def _bounded(kind: Callable[[], _Decompressor], data: bytes, all_streams: bool = True) -> bytes:
-    """Unpack one stream, or all streams that follow each other, up to a largest size."""
+def _bounded(kind: Callable[[], _Decompressor], data: bytes) -> bytes:
+    """Unpack all streams that follow each other, up to a largest size."""
     plain = b""
     while True:
         packed = kind()
@@ -84,7 +84,7 @@ def _bounded(kind: Callable[[], _Decompressor], data: bytes, all_streams: bool =
             raise EOFError("it is truncated")
         data = packed.unused_data
         # Padding and signatures may follow.
-        if not all_streams or not data.strip(b"\0"):
+        if not data.strip(b"\0"):
             return plain
 
 

@@ -118,7 +118,7 @@ def report(
         from pytest_pinet.report.page.panels import PageLinks
 
         changed = latest_change(Path(".pinet") / "runs")
-        if changed is None and not gates and not any(one.dots for one in found):
+        if changed is None and not gates and not any(one.points for one in found):
             raise ConfigError(f"there are no runs in {history_url} or .pinet/runs to report; run pytest first")
         place, made_by = output, "pytest-pinet's own page"
         if results is not None and not page:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from pytest_pinet.history.differences import name_of
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.levels import MATTERS
 from pytest_pinet.history.losses import MetricLevel, level_of
-from pytest_pinet.history.points import GOODPUT, LONG_LENGTH, LevelChange, Point, PointList, Points, Trend, metric_id
+from pytest_pinet.history.points import GOODPUT, LONG_LENGTH, Point, PointList, Trend, metric_id
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.history.text import ASCII_HEIGHTS, spark
@@ -42,21 +42,16 @@ _UNKNOWN = MetricLevel()
 THIS_RUN = "this run"
 
 
-@dataclass(frozen=True)
-class FigureSeries:
-    """The runs of one metric, oldest first. ``band_bps`` is its baseline: lowest run, accepted value, highest run.
+@dataclass(frozen=True, kw_only=True)
+class FigureSeries(Trend):
+    """The trend of a metric, with its name in parts.
 
     ``level`` has the change since the baseline and since the best month, and the loss that did not recover.
     """
 
-    figure: str
     combination: CombinationId
     traffic: str
     direction: str
-    dots: Points
-    shifts: Sequence[LevelChange] = ()
-    band_bps: tuple[float, float, float] | None = None
-    lab: str = ""
     level: MetricLevel = _UNKNOWN
 
     @property
@@ -67,12 +62,20 @@ class FigureSeries:
     @property
     def latest(self) -> Point:
         """Return the newest run, which the grid shows."""
-        return self.dots[-1]
+        return self.points[-1]
+
+    @property
+    def band_bps(self) -> tuple[float, float, float] | None:
+        """Return the baseline: its lowest run, the accepted value, its highest run."""
+        if self.baseline is None:
+            return None
+        runs = [run.bps for run in self.baseline.runs]
+        return min(runs), self.baseline.goodput.bps, max(runs)
 
     @cached_property
     def measured(self) -> Sequence[float]:
         """Return the goodput (bit/s) of each run that has one."""
-        return [bps for bps in self.dots.column(GOODPUT) if bps is not None]
+        return [bps for bps in self.points.column(GOODPUT) if bps is not None]
 
 
 @dataclass(frozen=True)
@@ -94,12 +97,9 @@ def series_of(found: Trend, combination: str, level: MetricLevel) -> FigureSerie
     """Return the trend of a metric as a series for charts and pages."""
     last = found.points[-1].direction if found.points else ""
     traffic = within(found.figure, combination).removesuffix(f"-{last}" if last else "")
-    band = None
-    if found.baseline is not None:
-        runs = [run.bps for run in found.baseline.runs]
-        band = (min(runs), found.baseline.goodput.bps, max(runs))
+    own = {field.name: getattr(found, field.name) for field in fields(found)}
     of = CombinationId.parse(combination)
-    return FigureSeries(found.figure, of, traffic, last, found.points, found.changes, band, found.lab, level)
+    return FigureSeries(**own, combination=of, traffic=traffic, direction=last, level=level)
 
 
 def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list[FigureSeries]:

@@ -11,6 +11,11 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.errors import ConfigError
+
 RELEASE = "6.12.25-pinet"
 VERMAGIC = f"{RELEASE} SMP preempt mod_unload modversions aarch64"
 VERSION = f"Linux version {RELEASE} (me@here) (aarch64-linux-gnu-gcc 12.2.0, GNU ld 2.40) #1 SMP PREEMPT @0"
@@ -134,3 +139,11 @@ def tuxmake_folder(folder: Path) -> Path:
     (folder / "dtbs.tar.xz").write_bytes(lzma.compress(tar({TREE: device_tree()})))
     shutil.copy(TUXMAKE, folder / "metadata.json")
     return folder
+
+
+def refused(path: object) -> str:
+    """Return the sentence that says why there is no build."""
+    with pytest.raises(ConfigError) as caught:
+        load_build(str(path))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)

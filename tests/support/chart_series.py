@@ -5,8 +5,11 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 
+from pytest_pinet.config.baselines import AcceptedBaseline
+from pytest_pinet.errors import Where
 from pytest_pinet.history.points import LevelChange, Point, PointList
 from pytest_pinet.model.metric_key import CombinationId
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.trends import FigureSeries
 
@@ -38,6 +41,12 @@ def moved(step: int, before: str, after: str) -> LevelChange:
     return LevelChange(run, last, BEGIN + timedelta(days=step), 941e6, 860e6, *builds, run, run)
 
 
+def baseline(lowest: float, goodput: float, highest: float) -> AcceptedBaseline:
+    """Return an accepted baseline with these runs."""
+    runs = (Bitrate(lowest), Bitrate(highest))
+    return AcceptedBaseline("x", Bitrate(goodput), runs, {}, BEGIN.date(), "x", (), Where("baselines.yaml"))
+
+
 def series(
     board: str = "pi4b", nic: str = "onboard", direction: str = "tx", runs: int = 60, step: int | None = None
 ) -> FigureSeries:
@@ -48,6 +57,9 @@ def series(
         slow = step is not None and number >= step
         goodput = (860e6 if slow else 941e6) * (1 + noise.gauss(0, 0.002))
         dots.append(dot(number, goodput, Verdict.FAIL if slow else Verdict.PASS, emulated=True))
-    shifts = [moved(step, "6.12.5-v8+", "6.12.6-v8+")] if step is not None else []
-    of, band = CombinationId(board, nic, "pair"), (936e6, 940.8e6, 941.3e6)
-    return FigureSeries(f"{of}/tcp-P1-{direction}", of, "tcp-P1", direction, dots, shifts, band, "virtual")
+    changes = (moved(step, "6.12.5-v8+", "6.12.6-v8+"),) if step is not None else ()
+    of, band = CombinationId(board, nic, "pair"), baseline(936e6, 940.8e6, 941.3e6)
+    return FigureSeries(
+        f"{of}/tcp-P1-{direction}", "virtual", dots, band, changes, combination=of, traffic="tcp-P1",
+        direction=direction,
+    )  # fmt: skip

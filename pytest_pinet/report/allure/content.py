@@ -181,7 +181,7 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSer
         f'<p><img alt="{written(series.figure)}" width="{picture.width}" src="data:image/svg+xml;base64,'
         f'{base64.b64encode(picture.svg().encode()).decode()}"></p>'
         for series in trends
-        if series.dots
+        if series.points
         for picture in [trend_chart(series)]
     ]
     return text + table + "".join(images)
@@ -217,7 +217,7 @@ def attachments(
     found += [
         (f"trend {series.figure}", "image/svg+xml", trend_chart(series).svg().encode())
         for series in trends
-        if series.dots
+        if series.points
     ]
     for result in results:
         if result.cables:

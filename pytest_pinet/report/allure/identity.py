@@ -201,7 +201,7 @@ def runs_of(all_series: Sequence[FigureSeries], without: str) -> list[tuple[Poin
     """Return all runs except ``without``, oldest first: the earliest point of each run, and all its points by id."""
     runs: dict[str, dict[str, Point]] = {}
     for series in all_series:
-        for dot in series.dots:
+        for dot in series.points:
             if dot.run != without:
                 runs.setdefault(dot.run, {})[series.figure] = dot
     ordered = [(min(dots.values(), key=lambda dot: dot.time), dots) for dots in runs.values()]

@@ -33,9 +33,9 @@ _APART = 24.0
 
 def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
     """Draw the newest ``last`` runs, oldest left, evenly spaced whatever time is between them."""
-    dots = PointList(series.dots[-last:])
+    dots = PointList(series.points[-last:])
     runs = {dot.run for dot in dots}
-    series = replace(series, dots=dots, shifts=[shift for shift in series.shifts if shift.run in runs])
+    series = replace(series, points=dots, changes=tuple(shift for shift in series.changes if shift.run in runs))
     area = Area(_LEFT, _TOP, _WIDTH - 156, _BOTTOM)
     paper = Paper(_WIDTH, _HEIGHT, f"Trend of {series.figure}", trend_words(series))
     paper.text(14, 24, series.figure, "f-ink bold", TITLE)
@@ -51,7 +51,7 @@ def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
         paper.box(area.left, ys(high), area.right - area.left, ys(low) - ys(high), "f-band faint")
     _levels(paper, area, xs, ys, series)
     _shifts(paper, area, xs, series, dots)
-    _builds(paper, area, xs, dots, series.shifts)
+    _builds(paper, area, xs, dots, series.changes)
     _figures(paper, xs, ys, dots)
     _legend(paper, {dot.verdict for dot in dots})
     return paper
@@ -59,7 +59,7 @@ def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
 
 def sparkline(series: FigureSeries, last: int = 30) -> Paper:
     """Draw a chart of the size of a word: the newest runs, their limit dashed, and the mark of the newest run."""
-    limits, rates = series.dots.column(LIMIT)[-last:], series.dots.column(GOODPUT)[-last:]
+    limits, rates = series.points.column(LIMIT)[-last:], series.points.column(GOODPUT)[-last:]
     paper = Paper(_SPARK_WIDTH, _SPARK_HEIGHT, f"Trend of {series.figure}")
     low, high = rate_range([bps for bps in (*limits, *rates) if bps is not None], least=0.05)
     xs = AxisScale(0, max(len(rates) - 1, 1), 6, _SPARK_WIDTH - 8)
@@ -81,14 +81,14 @@ def _course(paper: Paper, xs: AxisScale, ys: AxisScale, rates: Sequence[float | 
 
 def trend_words(series: FigureSeries) -> str:
     """Return a description of the chart in one or two sentences."""
-    values, runs = series.measured, count(len(series.dots), "run")
+    values, runs = series.measured, count(len(series.points), "run")
     if not values:
         return f"{runs}, none measured a value."
     words = [
-        f"{runs} from {series.dots[0].time:%Y-%m-%d} to {series.dots[-1].time:%Y-%m-%d}, "
+        f"{runs} from {series.points[0].time:%Y-%m-%d} to {series.points[-1].time:%Y-%m-%d}, "
         f"{rate(min(values))} to {rate(max(values))}, newest {rate(values[-1])}."
     ]
-    words += [f"{shift_words(shift)}." for shift in series.shifts]
+    words += [f"{shift_words(shift)}." for shift in series.changes]
     return " ".join(words)
 
 
@@ -121,7 +121,7 @@ def _levels(paper: Paper, area: Area, xs: AxisScale, ys: AxisScale, series: Figu
     """Draw limit and physical limit of each run. The labels show the newest values."""
     named = []
     for of, word, look in ((LIMIT, "limit", "s-limit plain dash"), (ORACLE, "physical", "s-oracle plain dots")):
-        known = [(index, bps) for index, bps in enumerate(series.dots.column(of)) if bps is not None]
+        known = [(index, bps) for index, bps in enumerate(series.points.column(of)) if bps is not None]
         if known:
             paper.line([(xs(index + side), ys(bps)) for index, bps in known for side in (-0.5, 0.5)], look)
             named.append((known[-1][1], f"{word} {rate(known[-1][1])}"))
@@ -133,7 +133,7 @@ def _levels(paper: Paper, area: Area, xs: AxisScale, ys: AxisScale, series: Figu
 def _shifts(paper: Paper, area: Area, xs: AxisScale, series: FigureSeries, dots: Sequence[Point]) -> None:
     """Draw a line before the first run at each new level, with the change in percent."""
     runs = [dot.run for dot in dots]
-    for shift in series.shifts:
+    for shift in series.changes:
         x = xs(runs.index(shift.run) - 0.5)
         paper.line([(x, area.top), (x, area.bottom)], "s-ink plain")
         text = f"{shift.relative * 100:+.1f} %"

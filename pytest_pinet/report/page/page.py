@@ -66,7 +66,7 @@ def page(
     ``gates`` are runs of the history. ``reviewed``: what users accepted or acknowledged is known.
     """
     links = links or PageLinks()
-    shown = [series for series in all_series if series.dots]
+    shown = [series for series in all_series if series.points]
     labs = sorted({series.lab for series in shown})
     by_lab = {lab: [series for series in shown if series.lab == lab] for lab in labs}
     data = PageData(links)
@@ -83,7 +83,7 @@ def page(
     earlier = earlier_gates(gates, changed)
     style = f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}{rules()}"
     script = own_file("page.js")
-    verdicts = {verdict for series in shown for verdict in series.dots.column(VERDICT)}
+    verdicts = {verdict for series in shown for verdict in series.points.column(VERDICT)}
     title = f"Network throughput of lab {labs[0]}" if len(labs) == 1 and labs[0] else "Network throughput"
     gates_title = "Gated changes"
     if changed is not None and changed.change is not None and changed.change.baseline == EXACT:
@@ -147,8 +147,8 @@ def _facts(shown: Sequence[FigureSeries], reviewed: bool) -> str:
     if not shown:
         return ""
     newest = max((series.latest for series in shown), key=lambda dot: dot.time)
-    runs = {run for series in shown for run in series.dots.column(RUN)}
-    first = min(series.dots[0].time for series in shown)
+    runs = {run for series in shown for run in series.points.column(RUN)}
+    first = min(series.points[0].time for series in shown)
     combinations = len({series.combination for series in shown})
     # The driver is that of one NIC.
     release = release_of(newest.build.get("uname"))
@@ -165,9 +165,9 @@ def _facts(shown: Sequence[FigureSeries], reviewed: bool) -> str:
 def _notes(shown: Sequence[FigureSeries]) -> list[str]:
     """Return what is to be known of all values."""
     found = []
-    if any(True in series.dots.column(EMULATED) for series in shown):
+    if any(True in series.points.column(EMULATED) for series in shown):
         found.append("Values are emulated: the lab sets the rates of its links itself.")
-    scales = {scale for series in shown for scale in series.dots.column(SCALE)}
+    scales = {scale for series in shown for scale in series.points.column(SCALE)}
     if scaled := scales_text(scales):
         found.append(f"{'In some runs' if 1 in scales else 'In all runs'} {scaled}.")
     return found
@@ -199,7 +199,7 @@ def _moved(shown: Sequence[FigureSeries]) -> list[tuple[datetime, FigureSeries, 
     found = [
         (shift.time, series, shift_words(shift))
         for series in shown
-        for shift in series.shifts
+        for shift in series.changes
         if (loss := series.level.loss) is None or loss.change is not shift
     ]
     return sorted(found, key=lambda one: (one[0], one[1].figure), reverse=True)
@@ -233,7 +233,7 @@ def _combination(all_series: Sequence[FigureSeries], data: PageData, links: Page
         newest=f"{latest.time:%Y-%m-%d %H:%M} UTC, {latest.build_name}",
         axis=chart.axis(),
         notes=_series_notes(newest),
-        shifts=[f"{metric_name(series)}: {shift_words(shift)}" for series in all_series for shift in series.shifts],
+        shifts=[f"{metric_name(series)}: {shift_words(shift)}" for series in all_series for shift in series.changes],
         runs=count(len(chart.runs), "run"),
         links=_links(chart, latest, links),
         raw=_raw_files(newest, links),

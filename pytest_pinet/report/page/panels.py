@@ -58,7 +58,7 @@ class CombinationChart:
         runs = {
             run.run: run
             for series in all_series
-            for run in map(ChartRun._make, zip(*map(series.dots.column, columns), strict=True))
+            for run in map(ChartRun._make, zip(*map(series.points.column, columns), strict=True))
         }
         self.runs = sorted(runs.values(), key=itemgetter(0, 1))
         self.index = {one.run: number for number, one in enumerate(self.runs)}
@@ -66,8 +66,10 @@ class CombinationChart:
         builds = {id(one.build): one.build for one in self.runs}
         names = dict(zip(builds, names_of([*builds.values()]), strict=True))
         self.builds = changes(names[id(one.build)] for one in self.runs)
-        self._failed = [dot for series in all_series if not (series.traffic or series.measured) for dot in series.dots]
-        self._moved = {shift.run for series in all_series for shift in series.shifts}
+        self._failed = [
+            dot for series in all_series if not (series.traffic or series.measured) for dot in series.points
+        ]
+        self._moved = {shift.run for series in all_series for shift in series.changes}
         low, high = rate_range(_range(all_series))
         self._ys = AxisScale(low, high, HEIGHT - 4, 4)
 
@@ -80,12 +82,12 @@ class CombinationChart:
             top = self._y(high)
             parts.append(f'<rect class="f-band" y="{top:g}" width="100%" height="{max(self._y(low) - top, 2):g}"/>')
         places = self.places(series)
-        lines = [_line(corners, look) for corners, look in self._lines(series.dots, places)]
+        lines = [_line(corners, look) for corners, look in self._lines(series.points, places)]
         inner = (
             f'<svg viewBox="-.5 0 {len(self.runs)} {HEIGHT * _FINE}" preserveAspectRatio="none">{"".join(lines)}</svg>'
         )
         quiet = () if len(self.runs) <= _FEW else (Verdict.PASS,)
-        verdicts, rates = series.dots.column(VERDICT), series.dots.column(GOODPUT)
+        verdicts, rates = series.points.column(VERDICT), series.points.column(GOODPUT)
         marks = "".join(
             self._mark(index, verdict, bps)
             for index, verdict, bps in zip(places, verdicts, rates, strict=True)
@@ -100,7 +102,7 @@ class CombinationChart:
 
     def places(self, series: FigureSeries) -> list[int]:
         """Return the places of the runs of a series."""
-        return [self.index[run] for run in series.dots.column(RUN)]
+        return [self.index[run] for run in series.points.column(RUN)]
 
     def axis(self) -> Markup:
         """Return the axis below the panels: dates, and the kernels where they begin."""
@@ -177,7 +179,7 @@ class CombinationChart:
     def _shifts(self, series: FigureSeries) -> str:
         """Return a line before the first run at each new level, with the change in percent."""
         found = ""
-        for shift in series.shifts:
+        for shift in series.changes:
             if shift.run in self.index:
                 x = self._percent(self.index[shift.run] - 0.5)
                 anchor, dx = ("end", -4) if x > 90 else ("start", 4)
@@ -323,9 +325,9 @@ class PageData:
     def _metric(self, chart: CombinationChart, series: FigureSeries) -> dict[str, object]:
         """Return one metric, a list for each property. Rates are kbit/s; the interval is below and above the value."""
         places = chart.places(series)
-        values, verdicts = series.dots.column(GOODPUT), series.dots.column(VERDICT)
-        ranges = [(bps or 0.0, own) for bps, own in zip(values, series.dots.column(INTERVAL), strict=True)]
-        limits = changes(series.dots.column(LIMIT))
+        values, verdicts = series.points.column(GOODPUT), series.points.column(VERDICT)
+        ranges = [(bps or 0.0, own) for bps, own in zip(values, series.points.column(INTERVAL), strict=True)]
+        limits = changes(series.points.column(LIMIT))
         return {
             "name": copyable(series.figure),
             "at": places if places != list(range(len(chart.runs))) else 0,
@@ -336,7 +338,7 @@ class PageData:
             "verdict": "".join([_VERDICTS[verdict] for verdict in verdicts]),
             "why": {
                 number: copyable(first_paragraph(reason))
-                for number, (reason, verdict) in enumerate(zip(series.dots.column(REASON), verdicts, strict=True))
+                for number, (reason, verdict) in enumerate(zip(series.points.column(REASON), verdicts, strict=True))
                 if reason and verdict not in GOOD
             },
         }  # fmt: skip

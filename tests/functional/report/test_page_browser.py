@@ -62,7 +62,7 @@ def firmwares(tmp_path_factory: pytest.TempPathFactory) -> Path:
         dots = PointList(
             replace(dot(day, 941e6 if day < 30 else 894e6), build=build) for day, build in enumerate(builds)
         )
-        shown.append(replace(one, figure=f"{one.combination}/{traffic}-tx", dots=dots))
+        shown.append(replace(one, figure=f"{one.combination}/{traffic}-tx", points=dots))
     found = tmp_path_factory.mktemp("firmwares") / "report.html"
     found.write_text(page_of(shown, BEGIN), encoding="utf-8")
     return found
@@ -335,7 +335,7 @@ def test_the_script_writes_rates_as_the_terminal_does(tmp_path: Path, seen: Brow
         replace(dot(day, bps), interval_bps=(bps * 0.99, bps), limit_bps=bps / 2) for day, bps in enumerate(rates)
     )
     page = tmp_path / "report.html"
-    page.write_text(page_of([replace(series(), dots=dots, shifts=[], band_bps=None)], BEGIN), encoding="utf-8")
+    page.write_text(page_of([replace(series(), points=dots, changes=(), baseline=None)], BEGIN), encoding="utf-8")
     seen.open(page)
     seen.run("document.querySelector('article details.table').open = true")
     cells = "return [...document.querySelectorAll('article table.runs tbody tr')].map(e => e.children[3].textContent)"

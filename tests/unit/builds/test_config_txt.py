@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.builds.config_txt import OTHER, evaluate, model_of, pi_models
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.errors import ConfigError
+from tests.support.build_files import refused
 
 
 def settings(config: str, board: str = "pi4b", tryboot: bool = False, **more: str) -> dict[str, str]:
@@ -193,12 +193,6 @@ LINES = [
     ("a=b\u2028c", f"{CONTROL} '\\u2028' in 'a=b c'"),
 ]
 QUOTE = "a quote has no end, so the kernel takes the rest as one value, in"
-
-
-def refused(path: Path) -> str:
-    with pytest.raises(ConfigError) as caught:
-        load_build(str(path))
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(("line", "says"), [*LINES, ('a="b c', f"{QUOTE} 'a=\"b c'")])

@@ -23,11 +23,6 @@ from tests.support.hostile import HOSTILE
 HEAD = "kernel: Image\nmodules: modules.tar\n"
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-
-
 def refused(folder: Path, text: str) -> str:
     made.write(folder, {"Image": made.image(), "modules.tar": made.tar(made.tree())})
     (folder / "build.yaml").write_text(text)
@@ -45,7 +40,6 @@ def refused(folder: Path, text: str) -> str:
         ('cmdline: "a\\u2028b"', "3: cmdline: expected one line without control characters"),
         ('cmdline: "a\\rb"', "3: cmdline: expected one line without control characters"),
         ('options: {e1000e: {debug: "a\\u2028"}}', "3: options.e1000e.debug: expected a value without spaces"),
-        ('sysctls: {net.core.x: "1\\n2"}', "3: sysctls: expected a mapping such as"),
         ('sysctls: {net.core.x: "1\\0"}', "3: sysctls: expected a mapping such as"),
         ('sysctls: {net.core.x: "1\\u2028"}', "3: sysctls: expected a mapping such as"),
         ("sysctls: {net.core.x: !template $X}", "3: sysctls: expected a mapping such as"),
@@ -55,14 +49,12 @@ def refused(folder: Path, text: str) -> str:
         ("name: ..", "3: name: expected a name of one line without slashes"),
         ('name: "a\\x1b[0m"', "3: name: expected a text of one line"),
         ('name: "a\\u202eb"', "3: name: expected a text of one line"),
-        ("firmware: {../x: Image}", "3: firmware '../x' must be a path below"),
         ('firmware: {"$(reboot)": Image}', "3: firmware '$(reboot)': expected a path of letters"),
         ("firmware: {.: Image}", "3: firmware '.': expected a path of letters"),
         ("overlays: empty", "3: "),
         ("sysctls: {net.core.x: true}", "3: sysctls: expected a mapping such as 'net.ipv4.tcp_sack: 0', got 'true'"),
         ('sysctls: {net.core.x: ""}', "3: sysctls: expected a mapping such as 'net.ipv4.tcp_sack: 0', got ''"),
         ("source: {config: empty}", "3: configuration "),
-        ("rps: true", "3: rps: 'true' is not 'all', 'off', CPUs such as"),
         ("rps: [1]", "3: rps: a list is not 'all', 'off', CPUs such as"),
     ],
 )

@@ -15,25 +15,12 @@ from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.build import Build, BuildFileRole
 from tests.support import build_files as made
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path_factory.mktemp("cache")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    return folder
+from tests.support.build_files import refused
 
 
 def of_yaml(tmp_path: Path, text: str) -> Build:
     (tmp_path / "build.yaml").write_text(text)
     return load_build(str(tmp_path / "build.yaml"))
-
-
-def refused(path: object) -> str:
-    with pytest.raises(ConfigError) as caught:
-        load_build(str(path))
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def refused_yaml(tmp_path: Path, text: str) -> str:

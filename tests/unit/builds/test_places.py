@@ -20,25 +20,13 @@ import pytest
 from pytest_pinet.builds import archives
 from pytest_pinet.builds.initramfs import archive
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.build import Build, BuildFileRole
 from tests.support import build_files as made
+from tests.support.build_files import refused
 
 V8, K16 = "6.12.25-v8+", "6.12.25-v8-16k+"
 DTB = "bcm2711-rpi-4-b.dtb"
 WHOLE = [DTB, "kernel8.img", made.RELEASE]
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-
-
-def refused(path: object) -> str:
-    with pytest.raises(ConfigError) as caught:
-        load_build(str(path))
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def names(build: Build) -> list[str]:

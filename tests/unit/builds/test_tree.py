@@ -19,11 +19,6 @@ from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
 from tests.support import build_files as made
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @pytest.mark.parametrize("base", ["lib/modules", "usr/lib/modules", "modules", "."])
 def test_a_tree_is_found_in_every_usual_folder(tmp_path: Path, base: str) -> None:
     root = tmp_path / "root"

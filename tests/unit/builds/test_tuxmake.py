@@ -16,11 +16,6 @@ COMMIT = "308d78f1385d6da2716d74aaec2160a521f2572e"
 FILES = ["bcm2711-rpi-4-b.dtb", "kernel8.img", made.RELEASE]
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-
-
 def source_of(build: Build) -> BuildSource:
     assert [file.name for file in build.files] == FILES
     assert build.source is not None

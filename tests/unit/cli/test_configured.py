@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml  # noqa: F401 - pytester unloads what a test imports, and a second copy of PyYAML reads no tags
 
+import pytest_pinet.lab.drivers  # noqa: F401 - labgrid takes a driver once, no second copy
 from pytest_pinet.cli import run
 from pytest_pinet.cli.options import configured
 from pytest_pinet.session.settings import settings

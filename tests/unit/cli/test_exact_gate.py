@@ -316,7 +316,6 @@ def qemu_gate(
 # The QEMU of these tests is too old for igb, and loads no device models.
 DRIVERS = "expected one of the drivers e1000e, virtio_net"
 OLD = "6.1.0-1-arm64 SMP mod_unload modversions aarch64"
-PATCH = b"diff --git a/x.c b/x.c\n--- a/x.c\n+++ b/x.c\n"
 BARE = {"Image": image(), **tree(RELEASE, tg3=module("tg3"))}
 # The files of a build that is none, its name, and the beginning of the sentence about it.
 WRONG: dict[str, tuple[dict[str, bytes], str, str]] = {
@@ -345,26 +344,11 @@ WRONG: dict[str, tuple[dict[str, bytes], str, str]] = {
         "Image",
         "no chosen exact board can judge a kernel without modules (Image,modules.tar.xz names both), and without a ",
     ),
-    "a source tree": (
-        dict.fromkeys([f"linux/{name}" for name in ("MAINTAINERS", "Kbuild", "Kconfig", "Makefile")], b"x"),
-        "linux",
-        "linux is a source tree of the kernel: build it first (make Image modules dtbs)",
-    ),
-    "a patch": ({"fix.patch": PATCH}, "fix.patch", "'fix.patch' is a patch: apply it and build the kernel or the mod"),
-    "a diff": ({"fix.diff": PATCH}, "fix.diff", "'fix.diff' is a patch: apply it and build the kernel or the module"),
-    "a source file": ({"netdev.c": b"int x;\n"}, "netdev.c", "'netdev.c' is a source file: build the kernel or the "),
-    "an empty folder": ({"x/y/.z": b""}, "x/y", "x/y has no part of a build; accepted: a kernel (kernel8.img"),
     "HEAD": (
         {},
         "HEAD",
         "there is no file or folder HEAD: it is a git ref: check it out, build it, and name the folde",
     ),
-    "a hash": (
-        {},
-        "bcea97ff1d66",
-        "there is no file or folder bcea97ff1d66: it is a git ref: check it out, build it, ",
-    ),
-    "a branch": ({}, "faster-rx", "there is no file or folder faster-rx; expected a build (build.yaml, a folder, a"),
 }
 
 

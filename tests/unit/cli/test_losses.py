@@ -278,5 +278,5 @@ def test_a_result_has_its_loss_also_if_the_loss_is_older_than_the_shown_trend(hi
     (result,) = slower()[-1].results
     with HistoryStore.open(str(history / ".pinet/history.db")) as store:
         (series,) = series_with(store, [result], 10, True)
-    assert len(series.dots) == 11
-    assert (series.level.loss is not None, series.shifts) == (True, ())
+    assert len(series.points) == 11
+    assert (series.level.loss is not None, series.changes) == (True, ())

@@ -96,8 +96,8 @@ def test_without_a_history_the_run_folders_are_used(here: Path) -> None:
 def test_both_sources_give_the_same_trends(history: Path) -> None:
     run_folders(history)
     with open_history(str(history / ".pinet" / "history.db")) as kept:
-        assert {s.figure: [dot.goodput_bps for dot in s.dots] for s in all_series(kept, 200)} == {
-            s.figure: [dot.goodput_bps for dot in s.dots] for s in series_of_runs(history, Reviewed(), 200)
+        assert {s.figure: [dot.goodput_bps for dot in s.points] for s in all_series(kept, 200)} == {
+            s.figure: [dot.goodput_bps for dot in s.points] for s in series_of_runs(history, Reviewed(), 200)
         }
 
 
@@ -154,9 +154,9 @@ def test_the_newest_point_of_a_trend_is_the_current_run(history: Path) -> None:
     with open_history(str(history / ".pinet" / "history.db")) as kept:
         found = series_with(kept, results, 60, True)
     assert [series.figure for series in found] == [metric_id(one.id, way) for one in results for way in one.directions]
-    assert {series.dots[-1].run for series in found} == {THIS_RUN}
-    assert all(len(series.dots) > 5 for series in found)
-    assert all(len(series.dots) == 1 for series in series_with(None, results, 60, True))
+    assert {series.points[-1].run for series in found} == {THIS_RUN}
+    assert all(len(series.points) > 5 for series in found)
+    assert all(len(series.points) == 1 for series in series_with(None, results, 60, True))
 
 
 def test_a_run_has_its_id_and_number_in_the_history(history: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_run_has_its_id_and_number_in_the_history(history: Path) -> None:
     assert facts.build.startswith("6.12.")
     measured = {metric_id(one.id, way) for one in RUNS[-1].results for way in one.directions}
     assert {series.figure for series in facts.series} >= measured
-    assert max(len(series.dots) for series in facts.series) == 9
+    assert max(len(series.points) for series in facts.series) == 9
     assert (run_facts(RUNS[-1], None, 9).order, run_facts(RUNS[-1], None, 9).series) == (None, [])
 
 

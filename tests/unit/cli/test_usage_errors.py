@@ -251,17 +251,6 @@ def test_git_bisect_stops_at_a_typo(tmp_path: Path) -> None:
     assert "git bisect bad" not in git("bisect", "log")[1]
 
 
-def test_an_option_has_one_meaning_in_all_commands() -> None:
-    """The names that had several meanings in release 0.1."""
-    there: dict[str, set[str]] = {"--lab": set(), "--runs": set(), "--baseline": set()}
-    for command in ALL.values():
-        for param in command.params:
-            for name in there.keys() & set(param.opts):
-                assert isinstance(param, click.Option)
-                there[name].add(f"{param.metavar}, {'switch' if param.is_flag else 'value'}")
-    assert there == {"--lab": {"FILE, value"}, "--runs": {"None, switch"}, "--baseline": set()}
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -93,9 +93,9 @@ def test_the_page_says_it_of_all_runs_or_of_some() -> None:
     now = datetime(2026, 8, 1, tzinfo=UTC)
     full = series()
     assert SAID not in page([full], now)
-    some = replace(full, dots=PointList([replace(full.dots[0], scale=0.1), *full.dots[1:]]))
+    some = replace(full, points=PointList([replace(full.points[0], scale=0.1), *full.points[1:]]))
     assert f"In some runs l{SAID}." in page([some], now)
-    every = replace(full, dots=PointList(replace(dot, scale=0.1) for dot in full.dots))
+    every = replace(full, points=PointList(replace(dot, scale=0.1) for dot in full.points))
     assert f"In all runs l{SAID}." in page([every], now)
 
 

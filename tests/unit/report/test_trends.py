@@ -76,11 +76,11 @@ def test_without_a_history_there_is_none(tmp_path: Path) -> None:
 def test_a_loss_is_shown_although_it_is_older_than_the_charts(url: str) -> None:
     with open_history(url) as history:
         whole, short = (all_series(history, last) for last in (1000, 5))
-    assert max(len(one.dots) for one in short) == 5
+    assert max(len(one.points) for one in short) == 5
     lost = [one for one in short if one.level.loss is not None]
     assert lost
     # Such a chart has no run from before the loss.
-    assert all(one.level.loss.since < one.dots[0].time for one in lost if one.level.loss is not None)
+    assert all(one.level.loss.since < one.points[0].time for one in lost if one.level.loss is not None)
     assert [one.level.loss for one in lost] == [one.level.loss for one in whole if one.level.loss is not None]
 
 

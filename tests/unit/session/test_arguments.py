@@ -146,6 +146,7 @@ def test_command_line_options_have_the_same_form() -> None:
     ("metric", "text", "says"),
     [
         (Metric.TOLERANCE, "a=b=c=4%", "--pinet-tolerance 'a=b=c=4%': expected '3%', '3% and 20 Mbit/s' or 'pi4b:*"),
+        (Metric.GOODPUT, "a=b=c=9%", "--pinet-min 'a=b=c=9%': expected '90%', '2.3 Gbit/s' or 'pi4b:"),
         (Metric.GOODPUT, "pi4b=up=2%", "--pinet-min 'pi4b=up=2%': unknown direction 'up'; accepted: "),
         (Metric.TOLERANCE, "pi4v=3%", "--pinet-tolerance 'pi4v=3%': unknown board of this lab 'pi4v', did you mean"),
     ],

@@ -182,7 +182,7 @@ def test_each_message_falls_into_one_category_of_its_status(verdict: Verdict) ->
 
 
 def test_an_empty_trend_is_not_drawn() -> None:
-    empty = replace(series(), dots=PointList(), shifts=())
+    empty = replace(series(), points=PointList(), changes=())
     assert content.attachments([], [empty], None, {}) == []
 
 
@@ -291,7 +291,7 @@ def test_the_history_of_the_tests_lies_where_allure_2_and_3_look_for_it(
     text = json.loads(result.read_text())
     text["labels"].append({"name": "figure", "value": earlier.figure})
     result.write_text(json.dumps(text))
-    newest = earlier.dots[-1].run
+    newest = earlier.points[-1].run
 
     write_run_files(tmp_path, RUN, replace(FACTS, id=newest, series=(earlier,)), {})
 

@@ -144,8 +144,8 @@ def test_each_run_is_one_line_named_by_its_build_oldest_first() -> None:
 def test_metrics_are_what_the_metrics_file_of_a_run_calls_them() -> None:
     line = history3()[0]
     assert line["metrics"] == {
-        TX.figure: pytest.approx(TX.dots[0].goodput_bps / 1e6, abs=1e-3),  # type: ignore[operator]
-        RX.figure: pytest.approx(RX.dots[0].goodput_bps / 1e6, abs=1e-3),  # type: ignore[operator]
+        TX.figure: pytest.approx(TX.points[0].goodput_bps / 1e6, abs=1e-3),  # type: ignore[operator]
+        RX.figure: pytest.approx(RX.points[0].goodput_bps / 1e6, abs=1e-3),  # type: ignore[operator]
     }
 
 
@@ -167,7 +167,7 @@ def test_the_history_is_the_same_whenever_it_is_derived() -> None:
 
 
 def test_an_invalid_value_is_a_broken_test_and_no_allure_metric() -> None:
-    bad = replace(TX, dots=PointList([dot(0, 951e6, Verdict.INVALID)]), shifts=())
+    bad = replace(TX, points=PointList([dot(0, 951e6, Verdict.INVALID)]), changes=())
     (line,) = [json.loads(one) for one in allure3_history(runs_of([bad], ""), [TEST]).splitlines()]
     assert line["metrics"] == {}
     assert line["testResults"][TEST.allure3_id]["status"] == "broken"
@@ -179,7 +179,7 @@ def test_a_bad_run_has_its_reason_and_a_passed_run_has_no_message(tmp_path: Path
     with HistoryStore.open(str(tmp_path / "history.db"), create=True) as store:
         store.add_all(kept([day(n, 900, verdict, reason=reason) for n, (verdict, reason) in enumerate(nights)]))
         (packed,) = all_series(store, 9)
-        complete = replace(packed, dots=store.points(FIGURE, "virtual", 9))
+        complete = replace(packed, points=store.points(FIGURE, "virtual", 9))
     test = replace(TEST, figures=(FIGURE,))
     runs, whole = (runs_of([one], "") for one in (packed, complete))
     lines = [json.loads(line) for line in allure3_history(runs, [test]).splitlines()]

@@ -36,7 +36,7 @@ def texts(paper: Paper) -> list[str]:
 
 
 def empty(dots: list[Point]) -> FigureSeries:
-    return replace(series(), dots=PointList(dots), shifts=(), band_bps=None)
+    return replace(series(), points=PointList(dots), changes=(), baseline=None)
 
 
 # -- axes ---------------------------------------------------------------------------------------------------------

@@ -29,9 +29,10 @@ from tests.support.page_reader import Reader
 R = Path(page_module.__file__).parent
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 SLOW = series(step=36)
+NO_CARRIER = dot(59, None, Verdict.ERROR, reason="no carrier on eth0 of cm4-1\nmore")
 LAB = FigureSeries(
-    "cm4:onboard/pair", CombinationId("cm4", "onboard", "pair"), "", "",
-    PointList([dot(59, None, Verdict.ERROR, reason="no carrier on eth0 of cm4-1\nmore")]), lab="virtual",
+    "cm4:onboard/pair", "virtual", PointList([NO_CARRIER]),
+    combination=CombinationId("cm4", "onboard", "pair"), traffic="", direction="",
 )  # fmt: skip
 ALL = [SLOW, series(direction="rx"), series("pi5", "x550"), LAB]
 LINK = "https://lore.kernel.org/r/1"
@@ -189,7 +190,7 @@ def test_an_acknowledged_loss_names_its_owner_wherever_it_stands_and_needs_no_at
     # It stands in its own list, not once more below "Level changes".
     assert one.level.loss is not None
     assert one.level.loss.change is not None
-    assert "<h2>Level changes</h2>" not in page([replace(one, shifts=[one.level.loss.change])], NOW)
+    assert "<h2>Level changes</h2>" not in page([replace(one, changes=(one.level.loss.change,))], NOW)
 
 
 def test_a_loss_whose_acknowledgement_expired_needs_attention_and_names_its_owner() -> None:
@@ -202,7 +203,7 @@ def test_a_loss_whose_acknowledgement_expired_needs_attention_and_names_its_owne
 
 def test_the_facts_name_the_newest_kernel_and_not_the_driver_of_one_nic() -> None:
     dots = PointList([replace(dot(1, 941e6), build={"uname": "Linux 6.12.9-v8+ #1", "driver": "r8169"})])
-    assert "UTC on 6.12.9-v8+." in page([replace(series(), dots=dots)], NOW)
+    assert "UTC on 6.12.9-v8+." in page([replace(series(), points=dots)], NOW)
 
 
 def test_links_lead_to_the_files_of_the_newest_run_to_the_run_before_and_to_the_commit(tmp_path: Path) -> None:
@@ -216,7 +217,7 @@ def test_links_lead_to_the_files_of_the_newest_run_to_the_run_before_and_to_the_
     files = ("raw/a b.json", "raw/lost.json")
     dots = PointList([dot(0, 941e6, folder=first), dot(1, 941e6, build=build, folder=second, artefacts=files)])
     links = PageLinks(tmp_path, "https://git.example/?id={commit}")
-    found = part_of(page([replace(series(), dots=dots)], NOW, links=links), "pi4b:onboard/pair")
+    found = part_of(page([replace(series(), points=dots)], NOW, links=links), "pi4b:onboard/pair")
     assert [href for href in Reader(found).all("href") if not href.startswith("#")] == [
         "runs/second/results.json",
         "runs/first/results.json",
@@ -230,14 +231,14 @@ def test_links_lead_to_the_files_of_the_newest_run_to_the_run_before_and_to_the_
 
 def test_emulated_values_are_called_emulated(text: str) -> None:
     assert "Values are emulated: the lab sets the rates of its links itself." in text
-    measured = replace(series(), dots=PointList(replace(one, emulated=False) for one in series().dots))
+    measured = replace(series(), points=PointList(replace(one, emulated=False) for one in series().points))
     assert "emulated" not in page([measured], NOW)
 
 
 def test_nothing_that_was_measured_can_become_html() -> None:
     evil = '"><script>alert(1)</script><!--'
     dots = PointList([dot(1, 1e6, build=evil, reason=evil)])
-    one = replace(series(), figure=evil, combination=CombinationId(evil, evil, "pair"), lab=evil, dots=dots)
+    one = replace(series(), figure=evil, combination=CombinationId(evil, evil, "pair"), lab=evil, points=dots)
     found = Reader(page([one], NOW))
     assert found.wrong == found.open == []
     scripts = [found for tag, found in found.tags if tag == "script"]
@@ -278,7 +279,7 @@ def test_before_the_first_run_there_is_a_page_too() -> None:
 def one_of(bps: float, verdict: Verdict = Verdict.PASS, **more: object) -> FigureSeries:
     """Return a metric with one run."""
     point = replace(dot(1, bps, verdict), limit_bps=bps * 0.94, oracle_bps=bps, interval_bps=None)
-    return replace(series(), dots=PointList([replace(point, **more)]), shifts=[], band_bps=None)  # type: ignore[arg-type]
+    return replace(series(), points=PointList([replace(point, **more)]), changes=(), baseline=None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -291,7 +292,7 @@ def one_of(bps: float, verdict: Verdict = Verdict.PASS, **more: object) -> Figur
     ],
 )
 def test_a_value_has_the_unit_of_its_size_wherever_it_stands(bps: float, value: str, limit: str) -> None:
-    text = page([one_of(bps), replace(series("pi5"), shifts=[])], NOW)
+    text = page([one_of(bps), replace(series("pi5"), changes=())], NOW)
     value, limit = (one.replace(" ", "\u00a0") for one in (value, limit))
     cell = text.partition('data-board="pi4b"')[2].partition("</td>")[0]
     assert f">{value}</span>" in cell
@@ -354,7 +355,9 @@ def test_characters_that_cannot_be_seen_are_shown() -> None:
         replace(dot(number, 1e9, Verdict.FAIL, build=f"Linux {number}{evil}", reason=evil), run=f"{number}{evil}")
         for number in range(3)
     )
-    one = replace(series(), figure=evil, combination=CombinationId(evil, evil, evil), lab=evil, traffic=evil, dots=dots)
+    one = replace(
+        series(), figure=evil, combination=CombinationId(evil, evil, evil), lab=evil, traffic=evil, points=dots
+    )
     text = page([one, *(replace(series(f"pi{number}"), lab=evil) for number in range(8))], NOW)
     own = (R / "page.js").read_text(encoding="utf-8") + (R / "style.css").read_text(encoding="utf-8")
     hidden = {character for character in text if not character.isprintable()} - {"\n", "\u00a0"}

@@ -15,7 +15,7 @@ from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.page.panels import CombinationChart
 from pytest_pinet.report.trends import FigureSeries
 from tests.support.change_session import Bench, fresh_plans
-from tests.support.chart_series import LIMIT, dot, series
+from tests.support.chart_series import LIMIT, baseline, dot, series
 from tests.support.page_reader import Reader
 
 RUNS = 20
@@ -23,7 +23,7 @@ RUNS = 20
 
 def level(bps: float, direction: str = "tx", limit: float | None = LIMIT) -> FigureSeries:
     dots = PointList(replace(dot(number, bps), limit_bps=limit, interval_bps=None) for number in range(RUNS))
-    return replace(series(direction=direction, runs=RUNS), dots=dots, band_bps=None)
+    return replace(series(direction=direction, runs=RUNS), points=dots, baseline=None)
 
 
 def height(panel: str, look: str) -> float:
@@ -53,12 +53,12 @@ def test_the_limit_is_a_line_below_a_good_value_and_above_a_bad_one() -> None:
 
 def test_a_single_run_has_its_limit() -> None:
     one = level(941e6)
-    chart = CombinationChart([replace(one, dots=PointList(one.dots[:1]))])
-    assert '<path class="s-limit dash" d="M-0.5 ' in chart.panel(replace(one, dots=PointList(one.dots[:1])), "x")
+    chart = CombinationChart([replace(one, points=PointList(one.points[:1]))])
+    assert '<path class="s-limit dash" d="M-0.5 ' in chart.panel(replace(one, points=PointList(one.points[:1])), "x")
 
 
 def test_the_baseline_is_a_band_from_its_lowest_to_its_highest_run() -> None:
-    one = replace(level(900e6), band_bps=(890e6, 900e6, 910e6))
+    one = replace(level(900e6), baseline=baseline(890e6, 900e6, 910e6))
     panel = str(CombinationChart([one]).panel(one, "x"))
     (found,) = re.findall(r'<rect class="f-band" y="([0-9.]+)" width="100%" height="([0-9.]+)"', panel)
     top, high = map(float, found)
@@ -68,10 +68,10 @@ def test_the_baseline_is_a_band_from_its_lowest_to_its_highest_run() -> None:
 
 def test_each_bad_run_has_the_mark_of_its_verdict_at_its_place() -> None:
     one = level(941e6)
-    dots = PointList(one.dots)
+    dots = PointList(one.points)
     dots[5] = replace(dots[5], verdict=Verdict.FAIL, goodput_bps=860e6)
     dots[15] = replace(dots[15], verdict=Verdict.INVALID)
-    one = replace(one, dots=dots)
+    one = replace(one, points=dots)
     panel = str(CombinationChart([one]).panel(one, "x"))
     marks = {name: (float(x), float(y)) for name, x, y in re.findall(r'#m-(\w+)" x="([0-9.]+)%" y="([0-9.]+)"', panel)}
     assert marks["fail"][0] == pytest.approx(100 * 5.5 / RUNS)
@@ -84,8 +84,8 @@ def test_another_firmware_of_the_same_kernel_is_a_build_of_its_own() -> None:
     kernel = {"uname": "Linux 6.12.9-v8+ #1", "driver": "r8152"}
     one = level(9e8)
     builds = [{**kernel, "firmware": "a" if at < 8 else "b"} for at in range(RUNS)]
-    dots = PointList(replace(dot, build=build) for dot, build in zip(one.dots, builds, strict=True))
-    chart = CombinationChart([replace(one, dots=dots)])
+    dots = PointList(replace(dot, build=build) for dot, build in zip(one.points, builds, strict=True))
+    chart = CombinationChart([replace(one, points=dots)])
     assert chart.builds == [(0, "6.12.9-v8+ r8152 (firmware a)"), (8, "6.12.9-v8+ r8152 (firmware b)")]
     assert ">6.12.9<title>6.12.9-v8+ r8152 (firmware b)</title>" in chart.axis()
 
