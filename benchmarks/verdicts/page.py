@@ -58,9 +58,11 @@ UNLIKE = (
 )
 PAGE = """# What the gate's verdicts are worth
 
-The gate promises that at most 1 % of its verdicts are wrong (`--error-rate`). **The promise holds if the baseline spans
-eight days, or if the days of the link differ by at most 0.8 %.** {kept} of {sure} simulated cases keep it. A case is a
-link with a change of its speed, judged in 600 gates or more.
+**At most 1 % of the verdicts are wrong (`--error-rate`), calibrated or not, if the baseline spans eight days and has
+seen the levels of the link, or if the days of the link differ by at most 0.8 %.** {kept} of {sure} simulated cases keep
+this promise. A case is a link with a change of its speed, judged in 600 gates or more. You need not wait eight days:
+[`pinet gate`](../how-to/gate-a-change.md) measures two builds in turn and answers at once, with at most 1 % of false
+alarms for a whole change.
 
 ## Where more verdicts are wrong
 

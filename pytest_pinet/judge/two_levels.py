@@ -25,8 +25,8 @@ MOST_GAP = 0.2
 # Goodput varies by this much at least.
 LEAST_SPREAD = 0.001
 # Each level has so many members, and at least this share of all.
-MEMBERS = 3
-SHARE = 0.1
+MEMBERS = 2
+SHARE = 0.05
 # If days (boots, link-ups) fall on two levels, at most this share of days with several runs has both.
 MIXED = 0.2
 # That no day (boot, link-up) has both levels proves something only if chance makes this less probable than so.
@@ -143,7 +143,8 @@ def two_levels(baseline: Baseline) -> TwoLevels | None:
         found = split([fmean(own) for own in units.values()], unit)
         low = of_runs.lower / of_runs.count
         by_chance = math.prod(low ** len(own) + (1 - low) ** len(own) for own in several)
-        return None if found is None else replace(found, proven=by_chance < BY_CHANCE)
+        if found is not None:
+            return replace(found, proven=by_chance < BY_CHANCE)
     return of_runs
 
 
