@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -11,21 +12,17 @@ from statistics import fmean
 
 from benchmarks.verdicts.links import Session
 from benchmarks.verdicts.recorded import STEP_S
-from pytest_pinet.judge.baseline import Baseline, Reference, RunPlace
-from pytest_pinet.judge.components import components
-from pytest_pinet.judge.course import course_of, without_course
+from pytest_pinet.judge.baseline import Baseline, Reference, RunPlace, course_of, without_course
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.gate import GatePlan, Ruling, rule_on
-from pytest_pinet.judge.interleaved import Side, compare_connections, side
 from pytest_pinet.judge.level import read
-from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES, Profile
 from pytest_pinet.judge.sequential import decide
-from pytest_pinet.judge.spread import least_connections
-from pytest_pinet.judge.starts import shows_level, start_of
-from pytest_pinet.judge.warmup import settle
+from pytest_pinet.judge.spread import UNKNOWN, Components, Noise, components, least_connections
+from pytest_pinet.judge.starts import settle, shows_level, start_of
+from pytest_pinet.judge.turns import Side, compare_connections, side
 from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.measurement import Sample
@@ -159,7 +156,23 @@ def calibrated(draw: Callable[[], Session]) -> Noise:
         session = draw()
         for index in range(EACH):
             connections.append(connection_of(session.connection(3), Fresh.CONNECTION if index else Fresh.BOOT))
-    return components(connections).noise(baseline_runs=SESSIONS)
+    return noise_of(components(connections), SESSIONS)
+
+
+def noise_of(found: Components, baseline_runs: int | None = None) -> Noise:
+    """Return the noise of these components, with the error of a baseline of so many sessions (default: none).
+
+    If neither link-ups nor boots were repeated, the noise between sessions is the value assumed for any link. If only
+    one of them was repeated, the other one adds nothing. A gate uses `Calibration.judged_noise`.
+    """
+    links = found.links.at_most if found.links else 0.0
+    boots = found.boots.at_most if found.boots else 0.0
+    lasting = boots if found.boots else (0.0 if found.links else UNKNOWN.sessions)
+    sessions = math.sqrt((links**2 + lasting**2) * (1 + 1 / baseline_runs if baseline_runs else 1.0))
+    source = f"{found.figures} connections, {found.link_ups} link-ups, {found.boot_count} boots"
+    known = min((c.freedom for c in (found.links, found.boots) if c), default=None)
+    own = found.connections
+    return Noise(own.sd, own.freedom, sessions, source, min(links, sessions), session_freedom=known)
 
 
 def pooled(connections: Sequence[Connection]) -> Bitrate:

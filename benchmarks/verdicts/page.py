@@ -19,9 +19,9 @@ from benchmarks.verdicts.trials import OURS, STALL, Cell, Turns, ideal
 from benchmarks.verdicts.unseen import UNSEEN
 from benchmarks.verdicts.whole_runs.published import section
 from pytest_pinet.judge.difference import Relation
+from pytest_pinet.judge.level import unseen_share
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.sequential import ERROR_RATE
-from pytest_pinet.judge.stalls import unseen_share
 
 COUNTED = Path(__file__).parent / "counted.json"
 TITLES = {
@@ -249,7 +249,7 @@ def _worst(rows: Sequence[Row]) -> str:
 
 
 def _turns(turns: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a line about states that are measured alternately (``gate.compare``, ``judge/interleaved.py``)."""
+    """Return a line about states that are measured alternately (``gate.compare``, ``judge/turns.py``)."""
     wrong = {True: [0.0], False: [0.0]}
     for one in turns:
         names = (Relation.SLOWER if one["slower"] <= 1 else Relation.SAME, Relation.FASTER)

@@ -26,8 +26,8 @@ from benchmarks.verdicts.ours import (
 from benchmarks.verdicts.recorded import STEP_S
 from benchmarks.verdicts.unseen import UNSEEN
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.judge.noise import UNKNOWN
 from pytest_pinet.judge.sequential import ERROR_RATE
+from pytest_pinet.judge.spread import UNKNOWN
 from pytest_pinet.judge.statistics import HALF_ZONE, normal, variance
 
 # A calibration serves this many comparisons.

@@ -23,7 +23,7 @@ from pytest_pinet.errors import (
     first_line,
 )
 from pytest_pinet.execution.trace import doing
-from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.judge.turns import Side
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.end import is_missing
 from pytest_pinet.lab.link.link import Link

@@ -27,9 +27,8 @@ from pytest_pinet.errors import (
     UnsupportedError,
     first_line,
 )
-from pytest_pinet.judge.change import TOLERANCE
-from pytest_pinet.judge.interleaved import Side
-from pytest_pinet.judge.limits import most_specific
+from pytest_pinet.judge.profile import most_specific
+from pytest_pinet.judge.turns import TOLERANCE, Side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import StateComparison

@@ -26,7 +26,7 @@ from pytest_pinet.errors import (
 from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.execution.text import for_log
 from pytest_pinet.judge.exact import UNJUDGED, ExactChange, ExactLimits, unjudged
-from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.judge.turns import Side
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import Function, MadeExactBoot
 from pytest_pinet.model.record.change import ChangeHeadRecord, TurnRecord

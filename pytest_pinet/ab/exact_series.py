@@ -12,7 +12,7 @@ from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.measure import ExactBench, stock_build, stock_release
 from pytest_pinet.exact.payload import OPTIONAL, VLAN_MODULE, Payload, module_names
 from pytest_pinet.judge.exact import MOST_BOOTS, ExactChange, ExactLimits, differs_beside_build, judge_exact
-from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.judge.turns import Side
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import VLAN, ExactIdentity, MadeExactBoot
 from pytest_pinet.session.exact_machines import PlannedExactBoot

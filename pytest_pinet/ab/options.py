@@ -12,8 +12,7 @@ from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.matching import require_any_pi
 from pytest_pinet.errors import BuildError, ConfigError, LabError
 from pytest_pinet.execution.files import exists
-from pytest_pinet.judge.change import LEAST_BOOTS, MOST_BOOTS
-from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.judge.turns import LEAST_BOOTS, MOST_BOOTS, Side
 from pytest_pinet.model.build import Build, BuildFileRole
 from pytest_pinet.model.record.change import BuildRecord
 from pytest_pinet.session.option_table import ACCEPTED, RUNNING

@@ -13,14 +13,13 @@ from pytest_pinet.ab.series import Turn, TurnSeries, counted_ways
 from pytest_pinet.history.differences import DUT, OF_BUILD, peer_changes
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
-from pytest_pinet.judge.difference import AgainstA, Difference, judge_against_a
+from pytest_pinet.judge.difference import AgainstA, Difference, judge_against_a, of_costs, of_settings
 from pytest_pinet.judge.gate import GatePlan
-from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.level import level_bps
 from pytest_pinet.judge.measurement import figures
 from pytest_pinet.judge.preconditions import management_notes
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
-from pytest_pinet.judge.suspected_causes import of_costs, of_settings
+from pytest_pinet.judge.turns import Side
 from pytest_pinet.measure.link_result import link_result
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import Diagnosis, EndEvidence, Suspect

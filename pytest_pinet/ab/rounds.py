@@ -31,8 +31,8 @@ from pytest_pinet.errors import (
     TrafficError,
     first_line,
 )
-from pytest_pinet.judge.interleaved import Side, side
-from pytest_pinet.judge.pings import OFTEN
+from pytest_pinet.judge.extras import OFTEN
+from pytest_pinet.judge.turns import Side, side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.lab import Node
 from pytest_pinet.session.parametrizer import case_of

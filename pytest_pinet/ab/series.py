@@ -14,12 +14,11 @@ from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.history.differences import Settings
-from pytest_pinet.judge.change import MeasuredBoot, connections_per_turn, judge_boots
 from pytest_pinet.judge.difference import Difference
-from pytest_pinet.judge.drops import DROPS_MAX
-from pytest_pinet.judge.interleaved import Side
-from pytest_pinet.judge.pings import PingTurns
+from pytest_pinet.judge.events import DROPS_MAX
+from pytest_pinet.judge.extras import PingTurns
 from pytest_pinet.judge.preconditions import management_trouble, rate_bps
+from pytest_pinet.judge.turns import MeasuredTurn, Side, connections_per_turn, judge_boots
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.link_result import settings_of
 from pytest_pinet.measure.preconditions import refuse
@@ -161,7 +160,7 @@ class TurnSeries:
             # Later turns are for other values; they must not change a certain result.
             return before
         boots = [
-            MeasuredBoot(turn.side, turn.at_s, tuple(one.towards(way) for one in turn.kept)) for turn in self.turns
+            MeasuredTurn(turn.side, turn.at_s, tuple(one.towards(way) for one in turn.kept)) for turn in self.turns
         ]
         rules = self.rules
         noise = rules.references.of(MetricKey(link.combination.identity, self.traffic, way)).noise

@@ -8,10 +8,9 @@ from datetime import date
 
 from pytest_pinet.config.calibration import Calibration, MeasuredNoise
 from pytest_pinet.evidence.build import read_build
-from pytest_pinet.judge.components import Component, Components, components, is_steady
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.spread import Proposal, propose
-from pytest_pinet.judge.text import percent
+from pytest_pinet.judge.spread import Component, Components, Proposal, components, is_steady, propose
+from pytest_pinet.judge.statistics import percent
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link, can_bounce
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs

@@ -136,7 +136,7 @@ def _more(one: Candidate) -> str:
 
 def _tolerance(lab: Lab, figure: str) -> Tolerance:
     """Return the tolerance that the limits of the lab file set for a metric, or the default."""
-    from pytest_pinet.judge.limits import most_specific
+    from pytest_pinet.judge.profile import most_specific
     from pytest_pinet.model.limits import Metric
     from pytest_pinet.model.metric_key import CombinationId, MetricKey
     from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Tolerance

@@ -43,9 +43,8 @@ Accepted = Annotated[Rate, AfterValidator(_something)]
 class SessionEntry:
     """The next ``runs`` runs of a baseline: their day, and the numbers of their boot and link-up in this entry.
 
-    ``number`` counts the connections since the link-up, ``after_s`` is the traffic before them in their boot. Several
-    connections of one run follow each other: then both are of the first one, and ``each_s`` is the traffic of each
-    (else 0).
+    ``number`` counts the connections since the link-up, ``after_s`` is the traffic before them in their boot. If
+    several connections of one run follow each other, both are of the first one, and ``each_s`` is the traffic of each.
     """
 
     __pydantic_config__ = ONLY_KNOWN_KEYS

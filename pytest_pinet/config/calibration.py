@@ -18,7 +18,7 @@ from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.files import exists
 from pytest_pinet.execution.names import shown
 from pytest_pinet.judge.baseline import Reference
-from pytest_pinet.judge.noise import UNKNOWN, Noise
+from pytest_pinet.judge.spread import UNKNOWN, Noise
 from pytest_pinet.model.fields import NO_KEY, PERCENT, Count
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.metric_key import CombinationId, MetricKey

@@ -14,10 +14,9 @@ from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.doctor.bench import Bench, Finding, Status
 from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.judge.limits import most_specific
-from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.profile import PROFILES, most_specific
 from pytest_pinet.judge.spread import smallest_margin
-from pytest_pinet.judge.text import percent
+from pytest_pinet.judge.statistics import percent
 from pytest_pinet.matrix.expansion import PAIR, entries
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import WALL, Interface, Node

@@ -18,7 +18,7 @@ from types import TracebackType
 from pytest_pinet.errors import PinetError
 from pytest_pinet.evidence.counting import grown, is_count, link_speed
 from pytest_pinet.execution.shell import Process, Shell
-from pytest_pinet.judge.warmup import settle
+from pytest_pinet.judge.starts import settle
 from pytest_pinet.model.measurement import Event, EventKind, Sample, rate_of
 
 # Finds carrier changes in the readings of an observer, with their time and duration. This module does no I/O.

@@ -15,8 +15,7 @@ from pytest_pinet.errors import Where
 from pytest_pinet.history.differences import identity, is_dirty
 from pytest_pinet.history.drift import course_of as course_of_series
 from pytest_pinet.history.points import Point, Trend
-from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, RunPlace
-from pytest_pinet.judge.course import course_of, without_course
+from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, RunPlace, course_of, without_course
 from pytest_pinet.judge.days import days_for_tolerance
 from pytest_pinet.judge.starts import Started, shows_level
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance

@@ -10,7 +10,7 @@ from pytest_pinet.history.differences import name_of
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.trends import counts, differences_of
 from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, RunPlace
-from pytest_pinet.judge.two_sets import compare_sets
+from pytest_pinet.judge.days import compare_sets
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.verdict import COMPARED, GOOD, Verdict
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pytest_pinet.judge.suspected_causes import ABSENT, NOTHING
+from pytest_pinet.judge.difference import ABSENT, NOTHING
 
 Build = Mapping[str, str | None]
 

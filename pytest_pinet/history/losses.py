@@ -21,7 +21,7 @@ from pytest_pinet.history.levels import LEAST_RUNS, MATTERS
 from pytest_pinet.history.points import RUN, TIME, Column, LevelChange, Point, Points, T, Trend
 from pytest_pinet.history.trends import comparable
 from pytest_pinet.judge.baseline import Baseline
-from pytest_pinet.judge.two_sets import compare_sets
+from pytest_pinet.judge.days import compare_sets
 from pytest_pinet.model.quantities import Share, Tolerance
 from pytest_pinet.model.verdict import Verdict
 

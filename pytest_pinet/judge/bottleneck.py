@@ -8,7 +8,7 @@ from statistics import fmean, median
 
 from pytest_pinet.judge import causes_in_flow as flow
 from pytest_pinet.judge import causes_in_link as link
-from pytest_pinet.judge.busy import is_robbed
+from pytest_pinet.judge.circumstances import is_robbed
 from pytest_pinet.judge.extras import extras_of
 from pytest_pinet.judge.oracle import TOLERANCE, Oracle, pcie_leaves, physical_limit
 from pytest_pinet.judge.statistics import robust_sd

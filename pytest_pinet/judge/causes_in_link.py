@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_pinet.judge.busy import OTHERS, STOLEN
+from pytest_pinet.judge.circumstances import OTHERS, STOLEN
 from pytest_pinet.model.evidence import Cause, Diagnosis, DiagnosisFacts, EndFacts, ProcessorLoad
 from pytest_pinet.model.hardware import BUS_CAPACITY, Bus
 

@@ -1,17 +1,182 @@
-"""Facts besides goodput that change a verdict: settings without effect, failed requests, lost datagrams, busy ends."""
+"""What beside the link explains a value: other work on the ends, and faults that make it invalid."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from pytest_pinet.model.evidence import Conditions, Trouble
-from pytest_pinet.model.judgement import DirectionJudgement, EvennessJudgement, ExtraJudgement
+from pytest_pinet.model.connection import Connection
+from pytest_pinet.model.evidence import Conditions, EndEvidence, Program, Trouble
+from pytest_pinet.model.judgement import DirectionJudgement, EvennessJudgement, ExtraJudgement, MeasurementJudgement
 from pytest_pinet.model.limits import Metric
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
+
+# Shares of one CPU over a connection, above which a value below its limit is invalid.
+OTHERS = 0.30
+STOLEN = 0.05
+# Less excuses nothing, but a reader of a result that is not a clean pass must know it: from this part of both on.
+NOTICED = 0.3
+# Goodput falls by more than the share of stolen time, since TCP also slows down after losses, but not by more than this
+# many times the share.
+STOLEN_COSTS = 2.0
+# So many connections with other work are repeated in one measurement, before the others decide.
+MOST_REPEATS = 2
+
+
+def is_busy(end: EndEvidence) -> bool:
+    """Return whether other programs used so much that a low value says nothing."""
+    return end.others is not None and end.others.share > OTHERS
+
+
+def is_robbed(end: EndEvidence) -> bool:
+    """Return whether so much processor time was stolen that a low value says nothing."""
+    return end.stolen is not None and end.stolen > STOLEN
+
+
+def disturbed(one: Connection) -> str:
+    """Return a sentence about other work or stolen time in a connection; empty if there was none."""
+    return "; ".join(kind.say(end, who) for kind, who, end, _ in _disturbances([(1, one)]))
+
+
+def undisturbed(connections: Sequence[Connection]) -> list[Connection] | None:
+    """Return the connections, of which only the undisturbed ones count.
+
+    Returns None if every connection that counts was disturbed, or none was.
+    """
+    found: dict[int, list[str]] = {}
+    for kind, who, end, covered in _disturbances(enumerate(connections, 1)):
+        for number in covered:
+            found.setdefault(number, []).append(kind.say(end, who))
+    counted = {number for number, one in enumerate(connections, 1) if not one.excluded}
+    left_out = counted & found.keys()
+    if not 0 < len(left_out) < len(counted):
+        return None
+    return [
+        replace(one, excluded="; ".join(found[number]), beside_link=True) if number in left_out else one
+        for number, one in enumerate(connections, 1)
+    ]
+
+
+def excuses(connections: Sequence[Connection], left_out: bool = False) -> list[Excuse]:
+    """Return an excuse for a low value for each machine with other work.
+
+    ``left_out``: also for work beside the connections that were left out, which explains why too few are left.
+    """
+    numbered = list(enumerate(connections, 1))
+    counted = [(number, one) for number, one in numbered if left_out or not one.excluded] or numbered
+    # By kind and machine: the readings, and the numbers of the connections that they cover.
+    seen: dict[tuple[_Kind, str], tuple[list[EndEvidence], set[int]]] = {}
+    for kind, who, end, covered in _disturbances(counted):
+        ends, numbers = seen.setdefault((kind, who), ([], set()))
+        ends.append(end)
+        numbers.update(covered)
+    found = []
+    for (kind, who), (ends, numbers) in sorted(seen.items(), key=lambda one: _KINDS.index(one[0][0])):
+        worst = max(ends, key=_size)
+        often = f"{sum(number in numbers for number, _ in counted)} of {len(counted)} connections"
+        found.append(Excuse(f"{kind.say(worst, who)} in {often}", kind.advice, kind.cost(worst)))
+    return found
+
+
+def other_work_notes(
+    connections: Sequence[Connection], named: Sequence[Excuse], judged: MeasurementJudgement
+) -> list[str]:
+    """Return sentences on the other work during a measurement, and what to do against it.
+
+    ``named`` are the excuses that the judge got. If the reason of the verdict names one, the work is not named again.
+    """
+    found = excuses(connections, left_out=True)
+    if not found and judged.verdict not in (Verdict.PASS, Verdict.IMPROVED):
+        found = [Excuse(text) for text in noticed(connections)]
+    texts = [] if any(one.text in judged.reason for one in named) else [one.text for one in found]
+    acts = dict.fromkeys(one.act for one in found if one.act)
+    return [*texts, *(acts if judged.verdict in (Verdict.INVALID, Verdict.INCONCLUSIVE) else ())]
+
+
+def noticed(connections: Sequence[Connection]) -> list[str]:
+    """Return a sentence for each machine with other work that was too little to excuse a low value."""
+    found: dict[tuple[str, float], tuple[float, str]] = {}
+    for one in connections:
+        for who, end in _machines(one):
+            others, stolen = 0.0 if end.others is None else end.others.share, end.stolen or 0.0
+            for say, share, most in ((_busy, others, OTHERS), (_stolen, stolen, STOLEN)):
+                if NOTICED * most < share <= most:
+                    found[who, most] = max((share, say(end, who)), found.get((who, most), (0.0, "")))
+    return [text for _, text in found.values()]
+
+
+def _busy(end: EndEvidence, who: str) -> str:
+    assert end.others is not None
+    by_name: dict[str, list[Program]] = {}
+    for one in end.others.programs:
+        by_name.setdefault(one.name, []).append(one)
+    named = ", ".join(_named(name, all_of_it) for name, all_of_it in by_name.items())
+    return f"other programs took {_percent(end.others.share)} of a CPU {who} ({named})"
+
+
+def _named(name: str, processes: Sequence[Program]) -> str:
+    pids = ", ".join(str(one.pid) for one in processes)
+    return f"{name} (pid{'s' * (len(processes) > 1)} {pids}) {_percent(sum(one.share for one in processes))}"
+
+
+def _stolen(end: EndEvidence, who: str) -> str:
+    return f"a hypervisor or a quota took {_percent(end.stolen)} of a CPU {who}"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of other work. ``cost`` returns the largest share of the goodput that it can have taken."""
+
+    applies: Callable[[EndEvidence], bool]
+    say: Callable[[EndEvidence, str], str]
+    advice: str
+    cost: Callable[[EndEvidence], float]
+
+
+_KINDS = (
+    _Kind(is_busy, _busy, "end this program, or keep it off the ends while tests run", lambda _: 1.0),
+    _Kind(
+        is_robbed,
+        _stolen,
+        "give the machine processors of its own, or lift the quota",
+        lambda end: min(STOLEN_COSTS * (end.stolen or 0.0), 1.0),
+    ),
+)
+
+
+def _disturbances(connections: Iterable[tuple[int, Connection]]) -> Iterator[tuple[_Kind, str, EndEvidence, range]]:
+    """Yield each kind of other work in numbered connections, words for the machine, and the reading.
+
+    The last value has the numbers of the connections that the reading covers: connections that were not read
+    separately have one reading together.
+    """
+    for number, one in connections:
+        for who, end in _machines(one):
+            for kind in _KINDS:
+                if kind.applies(end):
+                    yield kind, who, end, range(end.first_connection or number, number + 1)
+
+
+def _size(end: EndEvidence) -> float:
+    return (end.others.share if end.others is not None else 0.0) + (end.stolen or 0.0)
+
+
+def _machines(one: Connection) -> Iterator[tuple[str, EndEvidence]]:
+    """Yield one end of each machine of a connection, with words for the machine."""
+    groups: dict[str, list[EndEvidence]] = {}
+    for end in one.evidence:
+        groups.setdefault(end.machine or end.end, []).append(end)
+    for ends in groups.values():
+        nodes = list(dict.fromkeys(end.end.partition(":")[0] for end in ends))
+        yield f"of the machine that carries {' and '.join(nodes)}" if len(nodes) > 1 else f"of {nodes[0]}", ends[0]
+
+
+def _percent(share: float | None) -> str:
+    return f"{(share or 0.0) * 100:.0f} %"
+
 
 T = TypeVar("T", DirectionJudgement, EvennessJudgement, ExtraJudgement)
 SAYS_NOTHING = "this says nothing about the link"

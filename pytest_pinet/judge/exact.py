@@ -24,7 +24,7 @@ from pytest_pinet.judge.exact_functions import (
     explaining,
     pairs,
 )
-from pytest_pinet.judge.text import percent
+from pytest_pinet.judge.statistics import percent
 from pytest_pinet.model.exact import (
     Comparison,
     ExactBoot,

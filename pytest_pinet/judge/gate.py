@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, Reference
-from pytest_pinet.judge.course import Course, course_of, without_course
+from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, Course, Reference, course_of, without_course
 from pytest_pinet.judge.days import ENOUGH_DAYS, DaySpread, against_baseline, day_spread, missing_days, zone_of
-from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.oracle import TOLERANCE, Oracle
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.sequential import ERROR_RATE, Against, Decision, decide
-from pytest_pinet.judge.starts import WITHIN_START, next_seconds, shows_level, start_of
+from pytest_pinet.judge.spread import Noise
+from pytest_pinet.judge.starts import next_seconds, shows_level, start_of
 from pytest_pinet.judge.two_levels import TwoLevels, Unit, two_levels
 from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.judgement import DirectionJudgement
@@ -151,7 +150,7 @@ def rule_on(
     final = replace(_final(judged, judged.limit.rate, decision, decision.outcome), error_rate=plan.error_rate)
     if spread is not None:
         final = replace(final, reason=f"{final.reason}; {_known_days(spread, decision, plan.error_rate, against)}")
-    return Ruling(_within_starts(_improved(final, limit, baseline), decision, baseline))
+    return Ruling(_improved(final, limit, baseline))
 
 
 # The gate judges again after each connection.
@@ -175,22 +174,6 @@ def _without_value(judged: DirectionJudgement, connections: Sequence[Connection]
     undecided = replace(judged, verdict=Verdict.INCONCLUSIVE, state="undecided", reason=why)
     over = spent_s + max(next_s, profile.connection_s) > profile.budget_s
     return Ruling(undecided, None if over else Fresh.CONNECTION, next_s)
-
-
-def _within_starts(judged: DirectionJudgement, decision: Decision, baseline: Baseline | None) -> DirectionJudgement:
-    """Make a pass inconclusive if the runs of the baseline may lie within slow starts, and its value shows their end.
-
-    The baseline is then as far below the level as such a connection is (`starts.WITHIN_START`).
-    """
-    good = judged.verdict in (Verdict.PASS, Verdict.IMPROVED, Verdict.MARGINAL)
-    if baseline is None or not decision.start_s or not good or baseline.figure.bps >= WITHIN_START * judged.goodput.bps:
-        return judged
-    reason = (
-        f"{judged.goodput} is far above the baseline {baseline.figure}, but starts last up to "
-        f"{decision.start_s:.1f} s, and the runs of the baseline may lie within such starts: "
-        "accept a new one ('pinet accept')"
-    )
-    return replace(judged, verdict=Verdict.INCONCLUSIVE, state="undecided", reason=reason)
 
 
 def _is_far_below(decision: Decision, profile: Profile) -> bool:

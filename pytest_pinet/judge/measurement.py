@@ -14,20 +14,19 @@ from pytest_pinet.judge.circumstances import (
     failed,
     invalid,
 )
-from pytest_pinet.judge.connections import (
+from pytest_pinet.judge.extras import STRICT_REASON, judged_extras
+from pytest_pinet.judge.flows import (
+    Bounds,
+    judge_evenness,
     least_since_start,
     pooled,
     showing_a_level,
     sum_of,
     without_catching_up,
 )
-from pytest_pinet.judge.extras import STRICT_REASON, judged_extras
-from pytest_pinet.judge.flow_bounds import Bounds
-from pytest_pinet.judge.flows import judge_evenness
 from pytest_pinet.judge.gate import GatePlan, Ruling, gating, rule_on
-from pytest_pinet.judge.limits import goodput_limit, most_specific
 from pytest_pinet.judge.oracle import Oracle
-from pytest_pinet.judge.profile import Profile, confirm
+from pytest_pinet.judge.profile import Profile, confirm, goodput_limit, most_specific
 from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow
 from pytest_pinet.model.judgement import (
     BaselineDifference,

@@ -8,14 +8,22 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import NamedTuple
 
-from pytest_pinet.judge.course import ANYWHERE, Counterpart, Course
+from pytest_pinet.judge.baseline import ANYWHERE, Course
 from pytest_pinet.judge.level import Level, flags, read
-from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.spread import FEW, FLOOR, NINE_OF_TEN, Spread, spread_of
+from pytest_pinet.judge.spread import FEW, FLOOR, NINE_OF_TEN, Noise, Spread, spread_of
 from pytest_pinet.judge.starts import next_seconds, shows_level, start_of
-from pytest_pinet.judge.statistics import HALF_ZONE, chi_square, lasting_bound, normal, student, variance
-from pytest_pinet.judge.text import counted, percent, place
+from pytest_pinet.judge.statistics import (
+    HALF_ZONE,
+    chi_square,
+    counted,
+    lasting_bound,
+    normal,
+    percent,
+    place,
+    student,
+    variance,
+)
 from pytest_pinet.judge.two_levels import TwoLevels, Unit, explanations, is_other_share, split
 from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.quantities import Bitrate
@@ -275,16 +283,14 @@ def _half(spread: Spread, error_rate: float) -> float:
 
 def _alike(connections: Sequence[Connection], course: Course) -> list[_Like]:
     """Return the connections that have a counterpart in the baseline."""
-
-    def like(one: Connection, reading: Level, there: Counterpart) -> _Like:
-        by = math.exp(-there.above)
-        return _Like(one, reading._replace(mean=reading.mean * by, level=reading.level * by), there.beyond)
-
-    return [
-        like(one, reading, there)
-        for one in connections
-        if (reading := read(one)) and (there := course.counterpart(one.number, one.traffic_before_s)) is not None
-    ]
+    found = []
+    for one in connections:
+        reading, there = read(one), course.counterpart(one.number, one.traffic_before_s)
+        if reading and there:
+            by = math.exp(-there.above)
+            own = reading._replace(mean=reading.mean * by, level=reading.level * by)
+            found.append(_Like(one, own, there.beyond))
+    return found
 
 
 def _moved(usable: Sequence[_Like], error_rate: float) -> float:

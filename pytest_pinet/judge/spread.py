@@ -1,19 +1,186 @@
-"""Mean and variance of the values of connections, the smallest margin that they can decide, and a tolerance for it.
-
-The variance comes from the differences between the connections and from the known noise.
-"""
+"""The noise of a value: its sources, the mean and variance of connections, the margin they decide, and a tolerance."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-from pytest_pinet.judge.noise import Noise, combined
+from pytest_pinet.judge.level import read, remarks
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.statistics import HALF_ZONE, lasting_bound, required, sequential_bound, variance
-from pytest_pinet.judge.text import counted, percent
-from pytest_pinet.model.connection import Fresh
+from pytest_pinet.judge.statistics import (
+    HALF_ZONE,
+    chi_square,
+    counted,
+    lasting_bound,
+    percent,
+    required,
+    sequential_bound,
+    variance,
+)
+from pytest_pinet.model.connection import Connection, Fresh
+
+# Few link-ups may be alike by chance. In seven of ten cases the true spread is at most the value used.
+CAUTION = 0.3
+
+
+@dataclass(frozen=True)
+class Component:
+    """The relative standard deviation of one level: estimate, upper bound (70 % sure), degrees of freedom."""
+
+    sd: float
+    at_most: float
+    freedom: int
+
+
+@dataclass(frozen=True)
+class Components:
+    """Nested components of the noise; None if a level was not repeated.
+
+    ``figures`` is the number of connections that count (`is_steady`); ``link_ups`` and ``boot_count`` say on how
+    many of each. ``disturbed`` is the number of connections that were left out because of an event or dip.
+    """
+
+    connections: Component
+    links: Component | None
+    boots: Component | None
+    figures: int
+    link_ups: int
+    boot_count: int
+    disturbed: int = 0
+
+
+def components(connections: Iterable[Connection]) -> Components:
+    """Estimate the components from connections in their order. Only steady connections count (`is_steady`).
+
+    The method is a nested, unbalanced analysis of variance of the logarithms of the levels (Searle, Variance
+    Components, 3.6). Raises ValueError if no two connections shared a link-up: the noise between connections is then
+    not known.
+    """
+    made = list(connections)
+    disturbed = [one for one in made if (reading := read(one)) is not None and reading.disturbed]
+    boots = grouped(made)
+    ups = [up for boot in boots for up in boot]
+    every = [x for up in ups for x in up]
+    total, n_ups, n_boots = len(every), len(ups), len(boots)
+    if total - n_ups < 1:
+        raise ValueError(
+            f"{total} values on {n_ups} link-ups are too few to estimate the noise between connections; "
+            f"at least two connections of one link-up are needed{_left_out(disturbed, len(made))}"
+        )
+    within = math.fsum((x - fmean(up)) ** 2 for up in ups for x in up) / (total - n_ups)
+    of_connections = _component(within, total - n_ups, 0.0, 1.0)
+    squares = math.fsum(math.fsum(len(up) ** 2 for up in boot) / _size(boot) for boot in boots)
+    links = boot_component = None
+    link_variance = 0.0
+    if n_ups > n_boots:
+        mean_square = math.fsum(len(up) * (fmean(up) - _mean(boot)) ** 2 for boot in boots for up in boot) / (
+            n_ups - n_boots
+        )
+        size = (total - squares) / (n_ups - n_boots)
+        links = _component(mean_square, n_ups - n_boots, within, size, total - n_ups)
+        link_variance = links.sd**2
+    if n_boots > 1:
+        middle = fmean(every)
+        mean_square = math.fsum(_size(boot) * (_mean(boot) - middle) ** 2 for boot in boots) / (n_boots - 1)
+        of_links = (squares - math.fsum(len(up) ** 2 for up in ups) / total) / (n_boots - 1)
+        explained = within + of_links * link_variance
+        size = (total - math.fsum(_size(boot) ** 2 for boot in boots) / total) / (n_boots - 1)
+        boot_component = _component(mean_square, n_boots - 1, explained, size, total - n_boots)
+    return Components(of_connections, links, boot_component, total, n_ups, n_boots, len(disturbed))
+
+
+def grouped(connections: Iterable[Connection]) -> list[list[list[float]]]:
+    """Return the logarithms of the levels by boot and link-up. Connections without a value still begin a group."""
+    boots: list[list[list[float]]] = [[[]]]
+    for connection in connections:
+        if connection.fresh is Fresh.BOOT:
+            boots.append([[]])
+        elif connection.fresh is Fresh.LINK:
+            boots[-1].append([])
+        reading = read(connection)
+        if reading is not None and is_steady(connection):
+            boots[-1][-1].append(math.log(reading.level))
+    kept = [[up for up in boot if up] for boot in boots]
+    return [boot for boot in kept if boot]
+
+
+def is_steady(connection: Connection) -> bool:
+    """Return whether a connection shows pure noise: its value is above 0, and it was not disturbed."""
+    reading = read(connection)
+    return reading is not None and reading.level > 0 and not reading.disturbed
+
+
+def _left_out(disturbed: Sequence[Connection], of: int) -> str:
+    if not disturbed:
+        return ""
+    cause = remarks(disturbed[0])[0]
+    return f"; {len(disturbed)} of {of} were disturbed, for example: {cause}; remove the cause, then calibrate"
+
+
+def _component(mean_square: float, freedom: int, below: float, size: float, freedom_below: int = 0) -> Component:
+    """Return the part of a mean square that the levels below it do not explain, per ``size`` values.
+
+    ``below`` is the variance that the lower levels explain, known with ``freedom_below``. The upper bound uses a low
+    estimate of it.
+    """
+    highest = mean_square * freedom / max(chi_square(CAUTION, freedom), 1e-9)
+    sure = below * freedom_below / chi_square(1 - CAUTION, freedom_below) if freedom_below else 0.0
+    return Component(
+        sd=math.sqrt(max(mean_square - below, 0.0) / size),
+        at_most=math.sqrt(max(highest - sure, 0.0) / size),
+        freedom=freedom,
+    )
+
+
+def _size(boot: Sequence[Sequence[float]]) -> int:
+    return sum(len(up) for up in boot)
+
+
+def _mean(boot: Sequence[Sequence[float]]) -> float:
+    return fmean([x for up in boot for x in up])
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Relative standard deviations (0.01 = 1 %) of one combination and direction, and how well they are known.
+
+    ``connections`` is between connections of one session, with ``freedom`` degrees of freedom. ``sessions`` is between
+    the levels of sessions (link-ups, boots, days), which more connections in a session do not reduce. ``source`` says
+    where the values come from. ``links`` is the part of ``sessions`` that changes with each link-up. ``assumed``: the
+    noise was not measured. ``session_freedom`` is that of ``sessions`` (None: the same as for ``connections``).
+    ``days_known``: several days of the unchanged link were seen, so that nothing is guessed about other days.
+    """
+
+    connections: float
+    freedom: float
+    sessions: float
+    source: str
+    links: float = 0.0
+    assumed: bool = False
+    session_freedom: float | None = None
+    days_known: bool = False
+
+    def level_variance(self, fresh: Iterable[Fresh]) -> float:
+        """Return the variance of the common level of such connections. More link-ups average the part of links."""
+        lasting = max(self.sessions**2 - self.links**2, 0.0)
+        link_ups = 1 + sum(kind is not Fresh.CONNECTION for kind in fresh)
+        return lasting + min(self.links, self.sessions) ** 2 / link_ups
+
+    def __str__(self) -> str:
+        return f"{self.connections * 100:.2g} % between connections, {self.sessions * 100:.2g} % between sessions"
+
+
+def combined(own: float, freedom: float, known: Noise) -> float:
+    """Pool the variance between connections seen now, with ``freedom`` degrees of freedom, with the known one."""
+    total = known.freedom + freedom
+    return (known.freedom * known.connections**2 + freedom * own) / total if total > 0 else math.inf
+
+
+# Without any history: the noise that was seen on quiet virtual links, with few degrees of freedom.
+UNKNOWN = Noise(connections=0.0055, freedom=2, sessions=0.003, source="no history", assumed=True)
+
 
 # The lowest standard deviation between connections.
 FLOOR = 0.0025

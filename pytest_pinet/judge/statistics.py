@@ -1,4 +1,4 @@
-"""Mean, variance, quantiles, and the likelihood ratio of two explanations of a value.
+"""Mean, variance, quantiles, the likelihood ratio of two explanations of a value, and numbers in sentences.
 
 The functions of the standard library for mean and variance are exact but slow. These round each sum once
 (``math.fsum``), so that the order of the values does not matter. The quantiles are accurate to 1 % from 3
@@ -10,6 +10,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from statistics import NormalDist, median
+
+
+def percent(value: float) -> str:
+    """Return ``3.2 %``, ``0.25 %`` or ``43 %`` for a fraction, with no more digits than are useful."""
+    size = abs(value) * 100
+    digits = 0 if size >= 9.95 else 1 if size >= 0.95 else 2
+    return f"{size:.{digits}f} %"
+
+
+def place(ratio: float) -> str:
+    """Return where a value is: ``3.1 % above the limit``."""
+    return f"{percent(ratio - 1)} {'above' if ratio >= 1 else 'below'} the limit"
+
+
+def counted(connections: int, of: int | None = None) -> str:
+    """Return ``1 connection``, ``3 of 3 connections``."""
+    shown = connections if of is None else of
+    return f"{'' if of is None else f'{connections} of '}{shown} connection{'' if shown == 1 else 's'}"
+
 
 # Half the distance, in logarithms, between a tolerated slowdown and one that must be found. With a limit 3 % below the
 # baseline these are 1 % and 5 %, 2 % on each side of the limit.

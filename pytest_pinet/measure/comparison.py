@@ -16,9 +16,9 @@ from pytest_pinet.evidence.build import read_build
 from pytest_pinet.history.differences import Settings, settings_differences
 from pytest_pinet.judge.baseline import Reference
 from pytest_pinet.judge.difference import AgainstA, Difference, judge_against_a
-from pytest_pinet.judge.flow_bounds import Bounds
-from pytest_pinet.judge.interleaved import MOST_PAIRS, TOLERANCE, Side, compare_connections, side
+from pytest_pinet.judge.flows import Bounds
 from pytest_pinet.judge.level import level_bps
+from pytest_pinet.judge.turns import MOST_PAIRS, STATE_TOLERANCE, Side, compare_connections, side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.link_result import link_result
 from pytest_pinet.measure.preconditions import refuse
@@ -75,7 +75,7 @@ class ComparisonPlan:
     comparison ends.
     """
 
-    tolerance: float = TOLERANCE
+    tolerance: float = STATE_TOLERANCE
     error_rate: float = 0.01
     most_pairs: int = MOST_PAIRS
     references: Mapping[Direction, Reference] = field(default_factory=dict)

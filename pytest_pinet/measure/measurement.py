@@ -11,10 +11,16 @@ from datetime import UTC, datetime
 from pytest_pinet.errors import DroppedLink, InvalidMeasurement, LabError, UnsupportedError, first_line
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.bottleneck import full_all_the_time, kernel_notes, limited_by
-from pytest_pinet.judge.busy import MOST_REPEATS, disturbed, excuses, other_work_notes, undisturbed
-from pytest_pinet.judge.circumstances import Circumstances, Excuse
+from pytest_pinet.judge.circumstances import (
+    MOST_REPEATS,
+    Circumstances,
+    Excuse,
+    disturbed,
+    excuses,
+    other_work_notes,
+    undisturbed,
+)
 from pytest_pinet.judge.gate import GatePlan
-from pytest_pinet.judge.limits import drops_limit
 from pytest_pinet.judge.measurement import figures, strictly
 from pytest_pinet.judge.preconditions import (
     failed_requests,
@@ -23,6 +29,7 @@ from pytest_pinet.judge.preconditions import (
     management_trouble,
     unseen,
 )
+from pytest_pinet.judge.profile import drops_limit
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link, can_bounce
 from pytest_pinet.measure.link_result import by_end, isolation_notes, link_result, once_per_boot, read_ends

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.execution.trace import doing
-from pytest_pinet.judge.pings import PingJudgement, judge_pings
+from pytest_pinet.judge.extras import PingJudgement, judge_pings
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.link_result import link_result, settings_of

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pytest_pinet.errors import DroppedLink, InvalidMeasurement, LabError, LinkError, with_act
 from pytest_pinet.evidence.preconditions import BUSY_S, read_all
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.judge.drops import DropRule
+from pytest_pinet.judge.events import DropRule
 from pytest_pinet.judge.preconditions import broke_during, broken, notes, socket_trouble
 from pytest_pinet.lab.link.link import Link, await_links, without_carrier
 from pytest_pinet.lab.link.link_checks import CARRIER_TIMEOUT_S

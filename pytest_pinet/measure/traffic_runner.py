@@ -16,7 +16,7 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.level import BROKEN
 from pytest_pinet.judge.oracle import counted_share
 from pytest_pinet.judge.preconditions import management_trouble
-from pytest_pinet.judge.warmup import cap_for
+from pytest_pinet.judge.starts import cap_for
 from pytest_pinet.lab.link.link import Link, await_links, bounce
 from pytest_pinet.measure.counters import CounterCheck, ManagementCounter
 from pytest_pinet.measure.link_result import boot_traffic

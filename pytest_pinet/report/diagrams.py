@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.judge.limits import most_specific
+from pytest_pinet.judge.profile import most_specific
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.forms import Management
 from pytest_pinet.model.hardware import Bus

@@ -9,7 +9,7 @@ inequality). ``k`` shards that do not know of each other would do this at up to 
 - For other runs, a value stays slower only if it is certain among the ``N`` values of all runs. The record of a value
   has its ``error``, the smallest rate at which it would still be slower. For a log likelihood ratio ``L`` this is
   ``m / (1 + exp(L))``: Wald's threshold ``ln((1 - e) / e)`` solved for ``e``, times the ``m`` looks that share the rate
-  (``LOOKS`` in judge/change.py). It must be at most ``e / N``.
+  (``LOOKS`` in judge/turns.py). It must be at most ``e / N``.
 
 Other verdicts have a rate for each value, whatever else is measured, and stand: limits, accepted baselines, findings
 such as a panic, and "not slower". Exact gates have no error rate.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple
 from statistics import fmean
 
-from pytest_pinet.judge.connections import total
+from pytest_pinet.judge.flows import total
 from pytest_pinet.judge.level import level_bps
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.connection import Connection

@@ -11,8 +11,7 @@ import pytest
 
 from pytest_pinet.errors import ConfigError, Where, mistake_in
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.judge.limits import most_specific
-from pytest_pinet.judge.profile import OTHER_WORDS, PROFILES
+from pytest_pinet.judge.profile import OTHER_WORDS, PROFILES, most_specific
 from pytest_pinet.matrix.expansion import Request
 from pytest_pinet.model.lab import Lab, names_of
 from pytest_pinet.model.limits import WAYS, WORDS, Limit, Metric, Origin, Scope, parse_arguments, parse_limit

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_pinet.errors import ConfigError, Inconclusive, InvalidMeasurement
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.judge.warmup import cap_for
+from pytest_pinet.judge.starts import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.comparison import State, StateComparison
 from pytest_pinet.model.limits import WORDS, Limit, Metric, Origin, Scope, parse_arguments

@@ -14,9 +14,9 @@ from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.errors import DroppedLink
 from pytest_pinet.history.differences import Settings
 from pytest_pinet.judge.gate import GatePlan
-from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.measurement import fitted
-from pytest_pinet.judge.warmup import cap_for
+from pytest_pinet.judge.starts import cap_for
+from pytest_pinet.judge.turns import Side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure import kselftest as measure_kselftest

@@ -15,8 +15,8 @@ from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.execution.text import for_log
 from pytest_pinet.history.history import OFF, keep_run
 from pytest_pinet.history.text import heights_for
+from pytest_pinet.judge.level import blind_spots
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.stalls import blind_spots
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.model.record.change import EXACT, ChangeHeadRecord
 from pytest_pinet.model.record.result import SCHEMA_VERSION, ResultRecord, RunRecord, SkippedRecord

@@ -11,9 +11,9 @@ import pytest
 
 from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.config.schema import LabOfFile
-from pytest_pinet.judge.change import KINDS_APART, LEAST_BOOTS, OBVIOUS, least_by_chance
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.sequential import ERROR_RATE
+from pytest_pinet.judge.turns import KINDS_APART, LEAST_BOOTS, OBVIOUS, least_by_chance
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import Verdict, worst
 from pytest_pinet.report.result_record import attached_verdicts, skip_reason

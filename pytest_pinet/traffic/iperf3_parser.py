@@ -14,7 +14,7 @@ from statistics import median
 
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.judge.events import find_events
-from pytest_pinet.judge.warmup import CAP_S, coarser, settle
+from pytest_pinet.judge.starts import CAP_S, coarser, settle
 from pytest_pinet.model.measurement import Flow, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic

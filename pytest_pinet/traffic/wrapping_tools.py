@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.judge.events import find_events
-from pytest_pinet.judge.warmup import settle
+from pytest_pinet.judge.starts import settle
 from pytest_pinet.model.measurement import Flow, HttpReport, Measurement, Sample, Sockets
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import RESPONSE_HEAD, Direction, HttpTraffic, LadderTraffic, Traffic

@@ -14,7 +14,7 @@ from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import CapabilityError
 from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.judge.exact import ExactLimits
-from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.judge.turns import Side
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict

@@ -30,7 +30,7 @@ while os.getppid() == parent and time.monotonic() < end:
         pass
     time.sleep(0.1 * (1 - share))
 """
-# What a message says of time that was lost: judge/busy.py.
+# What a message says of time that was lost: judge/circumstances.py.
 NAMED = ("a hypervisor or a quota took", "other programs took")
 
 

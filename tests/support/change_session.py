@@ -20,7 +20,7 @@ from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.ab.series import Turn, TurnSeries
 from pytest_pinet.errors import PinetError
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.judge.turns import Side
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link, addresses

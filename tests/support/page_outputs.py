@@ -28,8 +28,7 @@ from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.desk import Wishes, plan
 from pytest_pinet.init.lab_file import desk_text
 from pytest_pinet.judge.causes_in_flow import shaper
-from pytest_pinet.judge.components import Component, Components
-from pytest_pinet.judge.spread import Proposal
+from pytest_pinet.judge.spread import Component, Components, Proposal
 from pytest_pinet.model.evidence import DiagnosisFacts, EndFacts, ProcessorLoad
 from pytest_pinet.model.measurement import Sample
 from pytest_pinet.model.quantities import Bitrate, Share

@@ -28,7 +28,7 @@ import yaml
 
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.judge.events import find_events
-from pytest_pinet.judge.warmup import settle
+from pytest_pinet.judge.starts import settle
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.measurement import Flow, HttpReport, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate

@@ -21,7 +21,7 @@ from pytest_pinet.evidence import other_work
 from pytest_pinet.execution import undo
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.judge.events import find_events
-from pytest_pinet.judge.warmup import settle
+from pytest_pinet.judge.starts import settle
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.traffic.tool import TrafficJob

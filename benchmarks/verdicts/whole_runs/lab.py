@@ -32,13 +32,12 @@ from pytest_pinet.history.accepting import candidate
 from pytest_pinet.history.points import Point, PointList
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.trends import trend
-from pytest_pinet.judge.change import MOST_BOOTS, TOLERANCE
 from pytest_pinet.judge.gate import GatePlan
-from pytest_pinet.judge.interleaved import side
 from pytest_pinet.judge.measurement import fitted
 from pytest_pinet.judge.profile import PROFILES, Profile
 from pytest_pinet.judge.sequential import ERROR_RATE
-from pytest_pinet.judge.warmup import cap_for
+from pytest_pinet.judge.starts import cap_for
+from pytest_pinet.judge.turns import MOST_BOOTS, TOLERANCE, side
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.node.node_session import NodeSession

@@ -14,7 +14,7 @@ from pytest_pinet.ab.records import changed_record
 from pytest_pinet.ab.series import PingSeries, Rules, TurnSeries
 from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.errors import InvalidMeasurement
-from pytest_pinet.judge.interleaved import Side, side
+from pytest_pinet.judge.turns import Side, side
 from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence, ManagementTraffic

@@ -28,7 +28,7 @@ from pytest_pinet.builds.matching import (
 from pytest_pinet.errors import BuildError
 from pytest_pinet.evidence.build import read_running
 from pytest_pinet.evidence.fdt import NotDeviceTree, read_device_tree, shown
-from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.judge.turns import Side
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId, Loaded, ModuleId, RunningBuild
 from pytest_pinet.model.record.change import BuildFileRecord
 from tests.support import build_files as made

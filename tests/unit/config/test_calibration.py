@@ -22,8 +22,8 @@ from pytest_pinet.config.calibration import (
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.judge.baseline import ANY_TOLERANCE, Reference
-from pytest_pinet.judge.limits import most_specific
-from pytest_pinet.judge.noise import UNKNOWN
+from pytest_pinet.judge.profile import most_specific
+from pytest_pinet.judge.spread import UNKNOWN
 from pytest_pinet.model.limits import Metric, Origin, parse_limit
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.traffic import Direction

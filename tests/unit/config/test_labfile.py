@@ -11,8 +11,8 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.config.yaml_lines import substitute
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.oracle import highest_limit
+from pytest_pinet.judge.profile import most_specific
 from pytest_pinet.model.forms import Template
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Lab, PortRef

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.busy import disturbed, excuses, noticed, undisturbed
-from pytest_pinet.judge.circumstances import Circumstances
+from pytest_pinet.judge.circumstances import Circumstances, disturbed, excuses, noticed, undisturbed
 from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.measurement import figures
 from pytest_pinet.judge.profile import PROFILES

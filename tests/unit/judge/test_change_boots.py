@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pytest_pinet.judge.change import MeasuredBoot, judge_boots
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.judge.interleaved import Side, side
-from pytest_pinet.judge.noise import Noise
+from pytest_pinet.judge.spread import Noise
+from pytest_pinet.judge.turns import MeasuredTurn, Side, judge_boots, side
 from pytest_pinet.model.connection import Connection
 from tests.support.judge_connections import connection_of, steady, with_dips
 
@@ -13,13 +12,13 @@ KNOWN = Noise(0.002, 20, 0.001, "calibrated", session_freedom=6)
 STALLED = with_dips(940, [(1.0, 0.8, 0.0)])
 
 
-def boots(of_a: list[Connection], of_b: list[Connection], count: int = 6) -> list[MeasuredBoot]:
+def boots(of_a: list[Connection], of_b: list[Connection], count: int = 6) -> list[MeasuredTurn]:
     """Return boots of both sides alternately. Each uses the next of its connections, cyclically."""
-    made: list[MeasuredBoot] = []
+    made: list[MeasuredTurn] = []
     for turn in range(count):
         own = of_a if side(turn) is Side.A else of_b
         place = sum(boot.side is side(turn) for boot in made)
-        made.append(MeasuredBoot(side(turn), turn, (own[place % len(own)],)))
+        made.append(MeasuredTurn(side(turn), turn, (own[place % len(own)],)))
     return made
 
 
@@ -46,6 +45,6 @@ def test_stalls_of_both_builds_do_not_count_against_b() -> None:
 def test_a_connection_without_a_value_is_ignored() -> None:
     dropped = connection_of([940] * 20, excluded="the link went down")
     made = boots([steady(940)], [steady(900)], 7)
-    made[1] = MeasuredBoot(Side.B, 1, (dropped,))
+    made[1] = MeasuredTurn(Side.B, 1, (dropped,))
     found = judge_boots(made, noise=KNOWN)
     assert (found.result, found.count) == (Relation.SLOWER, 6)

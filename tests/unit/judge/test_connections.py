@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.judge.connections import least_since_start, pooled, sum_of
+from pytest_pinet.judge.flows import least_since_start, pooled, sum_of
 from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow, together
 from pytest_pinet.model.measurement import Event, EventKind, Flow, Sample
 from pytest_pinet.model.topology import TopologyFlow

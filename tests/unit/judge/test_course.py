@@ -8,12 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.baseline import ANY_TOLERANCE, Baseline, Reference, RunPlace
-from pytest_pinet.judge.course import course_of, without_course
+from pytest_pinet.judge.baseline import ANY_TOLERANCE, Baseline, Reference, RunPlace, course_of, without_course
 from pytest_pinet.judge.gate import GatePlan, Ruling, rule_on
-from pytest_pinet.judge.noise import UNKNOWN
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.spread import UNKNOWN
 from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict

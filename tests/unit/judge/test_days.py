@@ -11,9 +11,9 @@ import pytest
 from pytest_pinet.judge.baseline import ANY_TOLERANCE, Baseline, Reference, RunPlace
 from pytest_pinet.judge.days import PRIOR_SD, day_spread, days_for_tolerance, missing_days
 from pytest_pinet.judge.gate import GatePlan, rule_on
-from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.spread import UNKNOWN, Noise
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.limits import Limit, Metric, Origin

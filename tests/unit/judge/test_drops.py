@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.drops import DropRule
+from pytest_pinet.judge.events import DropRule
 from pytest_pinet.judge.gate import GatePlan
-from pytest_pinet.judge.limits import drops_limit
 from pytest_pinet.judge.measurement import figures, strictly
-from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.profile import PROFILES, drops_limit
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.limits import Limit, Metric, Origin, parse_arguments, parse_limit
 from pytest_pinet.model.measurement import Event, EventKind

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_pinet.judge.events import find_events
-from pytest_pinet.judge.warmup import coarser, settle
+from pytest_pinet.judge.starts import coarser, settle
 from pytest_pinet.model.measurement import Event, EventKind, Sample
 from tests.support.throughput_samples import noisy, series
 

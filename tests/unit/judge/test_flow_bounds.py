@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.flow_bounds import Bounds
+from pytest_pinet.judge.flows import Bounds
 from pytest_pinet.model.evidence import Conditions, PcieLink
 from pytest_pinet.model.measurement import Sockets
 from pytest_pinet.model.quantities import Bitrate

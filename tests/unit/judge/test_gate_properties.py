@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from pytest_pinet.judge.baseline import Reference
 from pytest_pinet.judge.gate import GatePlan, Ruling, rule_on
-from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.sequential import decide
+from pytest_pinet.judge.spread import UNKNOWN, Noise
 from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.quantities import Bitrate

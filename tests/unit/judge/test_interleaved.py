@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_pinet.judge.difference import Difference, Relation
-from pytest_pinet.judge.interleaved import MOST_PAIRS, Side, compare_connections, compare_in_turn, side
 from pytest_pinet.judge.level import level_bps, read
-from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.sequential import decide
+from pytest_pinet.judge.spread import UNKNOWN, Noise
+from pytest_pinet.judge.turns import MOST_PAIRS, Side, compare_connections, compare_in_turn, side
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict

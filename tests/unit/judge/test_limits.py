@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.judge.limits import goodput_limit, most_specific
+from pytest_pinet.judge.profile import goodput_limit, most_specific
 from pytest_pinet.model.limits import Limit, Metric, Origin, Scope, parse_limit
 from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.traffic import Direction

@@ -8,11 +8,10 @@ from statistics import fmean
 
 import pytest
 
-from pytest_pinet.judge.components import components
-from pytest_pinet.judge.noise import UNKNOWN, Noise
+from benchmarks.verdicts.ours import noise_of
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.sequential import decide
-from pytest_pinet.judge.spread import propose, smallest_margin
+from pytest_pinet.judge.spread import UNKNOWN, Noise, components, propose, smallest_margin
 from pytest_pinet.judge.statistics import chi_square, student
 from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.quantities import Bitrate
@@ -77,7 +76,7 @@ def test_the_cautious_value_is_above_the_truth_seven_times_in_ten() -> None:
 
 def test_the_noise_of_a_gate_has_all_levels_and_the_baselines_own_error() -> None:
     found = components(history(4, 3, 3, (0.004, 0.01, 0.02), random.Random(3)))
-    noise, with_baseline = found.noise(), found.noise(baseline_runs=4)
+    noise, with_baseline = noise_of(found), noise_of(found, 4)
     assert noise.freedom == 24
     assert noise.sessions > noise.links > 0
     assert with_baseline.sessions == pytest.approx(noise.sessions * math.sqrt(1.25))
@@ -98,7 +97,7 @@ def test_a_level_known_from_few_link_ups_is_trusted_less() -> None:
 def test_a_level_without_repetitions_counts_as_assumed() -> None:
     found = components([steady(940 + index) for index in range(6)])
     assert (found.links, found.boots) == (None, None)
-    assert found.noise().sessions == UNKNOWN.sessions
+    assert noise_of(found).sessions == UNKNOWN.sessions
 
 
 def test_connections_without_a_value_are_ignored() -> None:

@@ -13,7 +13,7 @@ from pytest_pinet.judge.gate import GatePlan, judge
 from pytest_pinet.judge.measurement import figures
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.warmup import settle
+from pytest_pinet.judge.starts import settle
 from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.limits import Limit, Origin

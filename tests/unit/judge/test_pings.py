@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.judge.pings import judge_pings
+from pytest_pinet.judge.extras import judge_pings
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.limits import Limit, Metric, Origin, Scope
 from pytest_pinet.model.quantities import Bitrate, Duration, Share

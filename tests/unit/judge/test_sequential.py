@@ -12,10 +12,9 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.sequential import Decision, decide
-from pytest_pinet.judge.spread import Spread
+from pytest_pinet.judge.spread import UNKNOWN, Noise, Spread
 from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.measurement import Event, EventKind, Sample
 from pytest_pinet.model.quantities import Bitrate

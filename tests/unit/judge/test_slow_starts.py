@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -13,8 +12,7 @@ from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.gate import GatePlan, Ruling, rule_on
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.starts import shows_level, started
-from pytest_pinet.judge.warmup import settle
+from pytest_pinet.judge.starts import settle, shows_level, started
 from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.quantities import Bitrate
@@ -82,12 +80,3 @@ def test_a_connection_that_is_all_start_gives_no_value_and_makes_the_next_one_lo
 def test_a_slow_start_passes_plainly_so_that_it_can_be_accepted() -> None:
     found = ruled([starting(940, 1.6, 3, random.Random(2))])
     assert found.judgement.verdict is Verdict.PASS
-
-
-def test_a_baseline_that_may_lie_within_slow_starts_decides_nothing() -> None:
-    within = replace(BASELINE, figure=Bitrate.mbps(565), runs=(Bitrate.mbps(565),) * 8)
-    judged = ruled([starting(890, 1.6, 3, random.Random(2))], within).judgement
-    assert judged.verdict is Verdict.INCONCLUSIVE
-    assert "the runs of the baseline may lie within such starts: accept a new one ('pinet accept')" in judged.reason
-    quick = ruled([starting(890, 0.2, 3, random.Random(2))], within).judgement
-    assert quick.verdict is Verdict.IMPROVED

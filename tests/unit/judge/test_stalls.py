@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_pinet.judge.level import blind_spots, find_dips, unseen_share
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.stalls import blind_spots, find_dips, unseen_share
 from tests.support.judge_connections import connection_of, steady, with_dips
 
 RATE = 930e6

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_pinet.judge.suspected_causes import of_costs, of_settings
+from pytest_pinet.judge.difference import of_costs, of_settings
 
 
 def test_settings_that_differ_between_all_boots_of_both_builds_are_suspects() -> None:

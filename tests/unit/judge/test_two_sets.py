@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 
 from pytest_pinet.judge.baseline import Baseline, RunPlace
+from pytest_pinet.judge.days import compare_sets
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.judge.two_sets import compare_sets
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 
 THREE = Tolerance(Share(0.03))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_pinet.judge.warmup import (
+from pytest_pinet.judge.starts import (
     CAP_FAST_S,
     CAP_S,
     KEPT_S,

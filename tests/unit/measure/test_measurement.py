@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.turns import Side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.comparison import compared_record
 from pytest_pinet.measure.link_result import link_result

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.judge.limits import most_specific
+from pytest_pinet.judge.profile import most_specific
 from pytest_pinet.model.limits import Limit, Origin, parse_arguments
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate

@@ -9,8 +9,8 @@ import pytest
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.points import gate_of
-from pytest_pinet.judge.change import LOOKS
 from pytest_pinet.judge.statistics import certainty_threshold, least_error
+from pytest_pinet.judge.turns import LOOKS
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import GATE, Verdict
 from pytest_pinet.report.change_head import with_note

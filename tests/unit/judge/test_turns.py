@@ -8,17 +8,18 @@ from collections import Counter
 
 import pytest
 
-from pytest_pinet.judge.change import (
+from pytest_pinet.judge.difference import Relation
+from pytest_pinet.judge.spread import UNKNOWN, Noise
+from pytest_pinet.judge.turns import (
     LEAST_BOOTS,
     MOST_BOOTS,
     Boot,
+    Side,
     connections_per_turn,
     judge_change,
     least_by_chance,
+    side,
 )
-from pytest_pinet.judge.difference import Relation
-from pytest_pinet.judge.interleaved import Side, side
-from pytest_pinet.judge.noise import UNKNOWN, Noise
 
 CALIBRATED = Noise(0.003, 20, 0.001, "calibrated", session_freedom=6)
 LEAST_APART = least_by_chance(odd=0, error_rate=0.01)

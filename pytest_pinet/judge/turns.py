@@ -1,33 +1,46 @@
-"""Judge a new build against the known-good one, boot by boot: boots differ, however long traffic runs in each.
+"""Judge state or build B against A, measured in turns (A B B A B A A B), so that drift cancels out.
 
-Each turn of A B B A B A A B is a boot; a load of a module counts as one. Its value is the mean logarithm of its
-connections. Least squares over all boots separates the effects of build and drift from the differences between boots.
+A turn is a state with one connection, or a boot (a load of a module counts as one). The engine is the same; the
+statistics differ, since boots differ however long traffic runs in each.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from statistics import fmean
 
 from pytest_pinet.judge.difference import Difference, Relation
-from pytest_pinet.judge.interleaved import Side, judge_readings
-from pytest_pinet.judge.level import Level, read
-from pytest_pinet.judge.noise import UNKNOWN, Noise
+from pytest_pinet.judge.level import Level, read, remarks
+from pytest_pinet.judge.sequential import MOST_DISTURBED
+from pytest_pinet.judge.spread import UNKNOWN, Noise
 from pytest_pinet.judge.statistics import (
     certainty_threshold,
     chi_square,
+    counted,
     least_error,
     likelihood,
     logarithms,
     normal,
+    percent,
     required,
     variance,
 )
-from pytest_pinet.judge.text import percent
 from pytest_pinet.model.connection import Connection
 
+# The lowest standard deviation between two consecutive measurements.
+PAIR_FLOOR = 0.0035
+MOST_PAIRS = 24
+PASSES_AFTER = 2
+# Two pairs of each order: otherwise drift comes from one pair alone, and an outlier in it counts fully.
+FAILS_AFTER = 4
+# The share of the pairs that must agree with a verdict.
+MOST_AGREE = 2 / 3
+STATE_TOLERANCE = 0.03
+# The spread of a few pairs is often estimated too low. So the test uses half of the set error rate (simulated).
+PAIR_LOOKS = 2
 # The default tolerance: a build whose path is 2 % longer is found, an unchanged build passes.
 TOLERANCE = 0.01
 # The lowest standard deviation between boots.
@@ -43,8 +56,6 @@ WILD = 6.0
 MOST_BOOTS = 16
 # Boots on a sound bench never differ by this (in logarithms): B is then slower also with fewer boots, if none is odd.
 OBVIOUS = -0.1
-# The share of the pairs of boots that must agree with a verdict.
-MOST_AGREE = 2 / 3
 # The test looks after each boot from LEAST_BOOTS on. All looks together err as 6 independent ones (simulated).
 LOOKS = 6
 # One boot in this number may be odd: further from the others than ODD standard deviations.
@@ -54,22 +65,183 @@ ODD = 6.0
 MOST_CONNECTIONS = 6
 
 
+class Side(StrEnum):
+    """The state of a measurement: A or B."""
+
+    A = "A"  # the known state: the old build, the current tuning
+    B = "B"  # the candidate
+
+
+def side(index: int) -> Side:
+    """Return the state of the index-th measurement: the Thue-Morse sequence, which cancels drift of higher orders."""
+    return Side.B if index.bit_count() % 2 else Side.A
+
+
+@dataclass(frozen=True)
+class MeasuredTurn:
+    """One turn and the connections measured in it; ``at`` is its time, in any unit."""
+
+    side: Side
+    at: float
+    connections: tuple[Connection, ...]
+
+
 @dataclass(frozen=True)
 class Boot:
-    """One boot: its build, when it began (in any unit), and the level of each connection in bit/s."""
+    """One turn: its side, when it began (in any unit), and the level of each connection in bit/s."""
 
     side: Side
     at: float
     levels: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class MeasuredBoot:
-    """One boot and the connections measured in it; ``at`` is its time, in any unit."""
+def judge_turns(
+    turns: Sequence[MeasuredTurn], judged: Callable[[Sequence[Boot]], Difference], over: bool, stalls: str = ""
+) -> Difference:
+    """Judge the levels of all connections by a statistic, and also their means if some were disturbed.
 
-    side: Side
-    at: float
-    connections: tuple[Connection, ...]
+    A stall in one connection does not make B slower. Repeated stalls do: the means may also give slower, and the reason
+    then ends with ``stalls``. B is neither the same nor faster while more than one in three of its connections are
+    disturbed, and a larger share than of A's. ``over``: there are no more turns.
+    """
+    readings = [[reading for one in turn.connections if (reading := read(one))] for turn in turns]
+
+    def valued(value: Callable[[Level], float]) -> Difference:
+        both = zip(turns, readings, strict=True)
+        return judged([Boot(turn.side, turn.at, tuple(value(one) for one in own)) for turn, own in both])
+
+    found = valued(lambda one: one.level)
+    each = [
+        [one.disturbed for turn, own in zip(turns, readings, strict=True) if turn.side is which for one in own]
+        for which in Side
+    ]
+    disturbed = sum(each[0]), sum(each[1])
+    share_a, share_b = (sum(one) / max(len(one), 1) for one in each)
+    if any(disturbed) and found.result is not Relation.SLOWER:
+        means = valued(lambda one: one.mean)
+        if means.result is Relation.SLOWER:
+            found = replace(means, why=f"{means.why}{stalls}")
+        elif found.result in (Relation.SAME, Relation.FASTER) and share_b > max(share_a, MOST_DISTURBED):
+            result = Relation.INCONCLUSIVE if over else Relation.GO_ON
+            found = replace(found, result=result, why=f"{counted(disturbed[1], len(each[1]))} of B had disturbances")
+    return replace(found, disturbed=disturbed)
+
+
+def compare_connections(
+    connections: Sequence[Connection],
+    tolerance: float = STATE_TOLERANCE,
+    noise: Noise = UNKNOWN,
+    error_rate: float = 0.01,
+) -> Difference:
+    """Judge connections made in the order of `side`, each of which is a turn, as `compare_in_turn` does."""
+
+    def judged(turns: Sequence[Boot]) -> Difference:
+        figures = [turn.levels[0] if turn.levels else math.nan for turn in turns]
+        return compare_in_turn(figures, tolerance, noise, error_rate)
+
+    turns = [MeasuredTurn(side(at), at, (one,)) for at, one in enumerate(connections)]
+    found = judge_turns(turns, judged, over=len(connections) >= 2 * MOST_PAIRS)
+    return replace(found, remarks=tuple(dict.fromkeys(text for one in connections for text in remarks(one))))
+
+
+def judge_boots(
+    boots: Sequence[MeasuredTurn],
+    tolerance: float = TOLERANCE,
+    noise: Noise = UNKNOWN,
+    error_rate: float = 0.01,
+    figures: int = 1,
+    most_boots: int = MOST_BOOTS,
+) -> Difference:
+    """Judge the connections of all boots, as `judge_change` does."""
+
+    def judged(turns: Sequence[Boot]) -> Difference:
+        return judge_change(turns, tolerance, noise, error_rate, figures, most_boots)
+
+    return judge_turns(boots, judged, len(boots) >= most_boots, "; connections of B stall")
+
+
+def compare_in_turn(
+    figures: Sequence[float], tolerance: float = STATE_TOLERANCE, noise: Noise = UNKNOWN, error_rate: float = 0.01
+) -> Difference:
+    """Judge values (in one unit) that were measured in the order of `side`. An unpaired last value is not used yet.
+
+    Each pair gives ``ln(B / A)``. Steady drift adds to a pair A B what it takes from a pair B A. It is estimated
+    together with the difference and removed (least squares on the order). Then the test of one value against its limit
+    applies, with the limit ``tolerance`` below A. Two of three pairs must agree. A pair with a value not above 0 is
+    left out.
+    """
+    pairs = _pairs(figures)
+    n = len(pairs)
+    if n < 2 or not any(order != pairs[0][1] for _, order in pairs):
+        over = len(figures) >= 2 * MOST_PAIRS
+        why = f"too few pairs to distinguish a difference from drift: {n}"
+        return Difference(Relation.INCONCLUSIVE if over else Relation.GO_ON, why, n)
+    mean, drift, variance, between = _without_drift(pairs, noise)
+    half = normal(1 - error_rate) * math.sqrt(variance)
+    limit = math.log1p(-tolerance)
+    freedom = max(noise.freedom + n - 2, 1.0)
+    slower, faster = (likelihood(mean + by, variance, freedom) for by in (-limit, limit))
+    # With two or three pairs, one pair determines the drift, so the pairs without drift tell nothing.
+    apart = [d - drift * order if n >= FAILS_AFTER else d for d, order in pairs]
+    enough = certainty_threshold(error_rate / PAIR_LOOKS)
+    # Without measured noise, it must first be estimated.
+    least_pairs = FAILS_AFTER if noise.assumed else 0
+    change, low, high = math.expm1(mean), math.expm1(mean - half), math.expm1(mean + half)
+    known = (n, change, (low, high))
+    shown = f"B is {change * 100:+.1f} % against A ({low * 100:+.1f} to {high * 100:+.1f} %)"
+    after = f"after {n} pairs"
+    settled = n >= max(FAILS_AFTER, least_pairs)
+    if settled and slower < -enough and _agree(d < limit for d in apart):
+        return Difference(Relation.SLOWER, f"slower, certain {after}: {shown}", *known)
+    if settled and faster > enough and _agree(d > -limit for d in apart):
+        return Difference(Relation.FASTER, f"faster, certain {after}: {shown}", *known)
+    # One odd pair of two or three could hide a slower B: all pairs must be nearer to no difference than to the limit.
+    held = _agree(d > limit for d in apart) if n >= FAILS_AFTER else min(apart) > limit / 2
+    if n >= max(PASSES_AFTER, least_pairs) and slower > enough and held and faster <= enough:
+        return Difference(Relation.SAME, f"not slower, certain {after}: {shown}", *known)
+    least = chi_square(0.1, freedom) / freedom * between / MOST_PAIRS
+    # The assumed distance from the limit is the one seen, or that of an unchanged link if it is larger.
+    reach = max(abs(mean - limit), abs(limit))
+    if n >= MOST_PAIRS or (
+        n >= FAILS_AFTER and reach < required(least, freedom + MOST_PAIRS - n, error_rate / PAIR_LOOKS)
+    ):
+        why = f"undecided {after}: {shown}; noise {percent(math.sqrt(between))} between pairs"
+        return Difference(Relation.INCONCLUSIVE, why, *known)
+    return Difference(Relation.GO_ON, f"not certain {after}: {shown}", *known)
+
+
+def _agree(votes: Iterable[bool], all_of: int = 0) -> bool:
+    """Return whether two of three votes are yes; of up to ``all_of`` votes all must be."""
+    every = list(votes)
+    return sum(every) >= (MOST_AGREE * len(every) if len(every) > all_of else len(every))
+
+
+def _pairs(figures: Sequence[float]) -> list[tuple[float, int]]:
+    """Return ``ln(B / A)`` of each pair, and 1 if A came first, -1 if B came first."""
+    found = []
+    for first in range(0, len(figures) - 1, 2):
+        one, two = figures[first], figures[first + 1]
+        if not (math.isfinite(one) and math.isfinite(two) and one > 0 and two > 0):
+            continue
+        order = 1 if side(first) is Side.A else -1
+        found.append((order * (math.log(two) - math.log(one)), order))
+    return found
+
+
+def _without_drift(pairs: Sequence[tuple[float, int]], noise: Noise) -> tuple[float, float, float, float]:
+    """Return the mean of the pairs without drift, the drift, the variance of the mean, and the variance of one pair."""
+    n = len(pairs)
+    orders = math.fsum(order for _, order in pairs) / n
+    centre = math.fsum(d for d, _ in pairs) / n
+    squares = math.fsum((order - orders) ** 2 for _, order in pairs)
+    drift = math.fsum((order - orders) * (d - centre) for d, order in pairs) / squares
+    mean = centre - drift * orders
+    left = math.fsum((d - mean - drift * order) ** 2 for d, order in pairs)
+    # A pair is the difference of two connections.
+    own = left / (n - 2) if n > 2 else 0.0
+    between = (noise.freedom * 2 * noise.connections**2 + left) / max(noise.freedom + n - 2, 1.0)
+    between = max(between, own if n > 2 else 0.0, PAIR_FLOOR**2)
+    return mean, drift, between * (1 / n + orders**2 / squares), between
 
 
 def connections_per_turn(noise: Noise, boot_s: float, connection_s: float) -> int:
@@ -81,30 +253,6 @@ def connections_per_turn(noise: Noise, boot_s: float, connection_s: float) -> in
         return MOST_CONNECTIONS
     best = math.sqrt(boot_s / max(connection_s, 0.1)) * noise.connections / noise.sessions
     return min(max(round(best), 1), MOST_CONNECTIONS)
-
-
-def judge_boots(
-    boots: Sequence[MeasuredBoot],
-    tolerance: float = TOLERANCE,
-    noise: Noise = UNKNOWN,
-    error_rate: float = 0.01,
-    figures: int = 1,
-    most_boots: int = MOST_BOOTS,
-) -> Difference:
-    """Judge the connections of all boots, as `judge_readings` and `judge_change` do."""
-    readings = [[reading for connection in boot.connections if (reading := read(connection))] for boot in boots]
-    of_a, of_b = (
-        [one for boot, own in zip(boots, readings, strict=True) if boot.side is side for one in own] for side in Side
-    )
-
-    def judged(value: Callable[[Level], float]) -> Difference:
-        figured = [
-            Boot(boot.side, boot.at, tuple(value(one) for one in own))
-            for boot, own in zip(boots, readings, strict=True)
-        ]
-        return judge_change(figured, tolerance, noise, error_rate, figures, most_boots)
-
-    return judge_readings(of_a, of_b, judged, len(boots) >= most_boots, "; connections of B stall")
 
 
 def judge_change(
@@ -153,15 +301,14 @@ def judge_change(
     least = 0 if calibrated else least_by_chance(len(odd), error_rate)
     least_same = 0 if calibrated or tolerance >= KINDS_APART else least_by_chance(len(odd), error_rate, ways=1)
     apart = n >= least
-    pairs = fit.pairs
     obvious = not odd and fit.change < OBVIOUS
-    if (apart or obvious) and seems_slower and _agree(pairs, lambda d: d < limit):
+    if (apart or obvious) and seems_slower and _agree((d < limit for d in fit.pairs), 3):
         error = LOOKS * least_error(slower)
         return Difference(Relation.SLOWER, f"slower, certain {after}: {text}", *found, error=error)
-    if apart and seems_faster and _agree(pairs, lambda d: d > -limit):
+    if apart and seems_faster and _agree((d > -limit for d in fit.pairs), 3):
         error = LOOKS * least_error(faster)
         return Difference(Relation.FASTER, f"faster, certain {after}: {text}", *found, error=error)
-    if n >= least_same and slower > enough and not seems_faster and _agree(pairs, lambda d: d > limit):
+    if n >= least_same and slower > enough and not seems_faster and _agree((d > limit for d in fit.pairs), 3):
         return Difference(Relation.SAME, f"not slower, certain {after}: {text}", *found)
     if over or _is_hopeless(fit, own, freedom, limit, n, most_boots, error_rate):
         why = f"undecided {after}: {text}; turns differ by {percent(math.sqrt(own))}"
@@ -245,10 +392,10 @@ def _fit(rows: Sequence[_Row]) -> _Fit:
     weight = math.fsum(one * one for one in b)
     change = math.fsum(one * two for one, two in zip(b, y, strict=True)) / weight
     residuals = tuple(two - change * one for one, two in zip(b, y, strict=True))
-    return _Fit(change, weight, residuals, tuple(_pairs(rows)))
+    return _Fit(change, weight, residuals, tuple(_neighbours(rows)))
 
 
-def _pairs(rows: Sequence[_Row]) -> list[float]:
+def _neighbours(rows: Sequence[_Row]) -> list[float]:
     found = []
     waiting: _Row | None = None
     for row in rows:
@@ -298,12 +445,6 @@ def _spread(fit: _Fit, known: Sequence[_Row], noise: Noise) -> tuple[float, floa
     rough = [variance(logs) for row in known if len(logs := logarithms(row.boot.levels)) > 1]
     within = fmean(rough) / usual if rough else 0.0
     return max(pooled, seen, within, FLOOR**2), max(freedom + more, 1.0)
-
-
-def _agree(pairs: Sequence[float], says: Callable[[float], bool]) -> bool:
-    votes = [says(pair) for pair in pairs]
-    # Of two or three pairs all must agree.
-    return sum(votes) >= (MOST_AGREE * len(votes) if len(votes) > 3 else len(votes))
 
 
 def _is_hopeless(
