@@ -83,7 +83,7 @@ def is_dirty(build: Build) -> bool:
 Settings = Mapping[str, Mapping[str, str]]
 
 DUT = "dut"
-# The build of the device under test is compared by itself; see `history.builds`.
+# The build of the device under test is compared by itself; see `identity`.
 OF_BUILD = ("kernel", "driver", "driver version", "NIC firmware")
 
 

@@ -357,7 +357,7 @@ class Scale:
     """The ``share`` (above 0, at most 1) of their rate at which a launcher runs links.
 
     ``because`` says why the share was chosen; it is empty if the user set it. Values are converted to full rate
-    (``traffic.scaled``).
+    (``traffic.wrapping_tools``).
     """
 
     share: float = 1.0

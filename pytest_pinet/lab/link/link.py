@@ -76,7 +76,7 @@ class Link:
     ``ends`` are numbered as in the topology; 0 is the device under test. ``states`` holds the state of each end.
     ``tunings`` holds the outcomes of all settings in force, ``tried`` the outcomes of all settings since the link was
     opened. ``scale`` is the share of the full rate at which the link runs; results are converted to the full rate
-    (``traffic.scaled``).
+    (``traffic.wrapping_tools``).
     """
 
     combination: Combination
