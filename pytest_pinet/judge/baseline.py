@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.spread import UNKNOWN, Noise
-from pytest_pinet.judge.statistics import logarithms, mean, student, variance
+from pytest_pinet.judge.statistics import logarithms, student, variance
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
 
@@ -65,10 +65,6 @@ class Course:
         return Counterpart(step.above, step.number < number or step.traffic_before_s < before_s - ALIKE_S)
 
 
-# Places do not matter.
-ANYWHERE = Course()
-
-
 def course_of(baseline: Baseline) -> Course:
     """Return the course of a baseline. A place counts as the first one unless its runs certainly differ."""
     # The connections of each run by their number since the link-up, and by their number in the run.
@@ -82,11 +78,10 @@ def course_of(baseline: Baseline) -> Course:
         runs[-1][key], last = math.log(run.bps), place
         before_s[key] = min(place.traffic_before_s, before_s.get(key, place.traffic_before_s))
     if not runs:
-        return ANYWHERE
+        return Course()
     first = min(before_s, key=lambda key: (before_s[key], key))
     apart = {key: [run[key] - run[first] for run in runs if first in run and key in run] for key in before_s}
     known = {key: own for key, own in apart.items() if key == first or len(own) >= RUNS_OF_PLACE}
-    # The differences of the first connections from themselves have no spread.
     freedom = sum(len(own) - 1 for key, own in known.items() if key != first)
     squares = math.fsum(variance(own) * (len(own) - 1) for own in known.values() if len(own) > 1)
     sd = max(math.sqrt(squares / freedom), FLOOR) if freedom else math.inf
@@ -99,13 +94,11 @@ def course_of(baseline: Baseline) -> Course:
 
 def without_course(baseline: Baseline, course: Course) -> Baseline:
     """Return the baseline as if each of its connections were at the first place."""
-
-    def moved(place: RunPlace, run: Bitrate) -> Bitrate:
-        there = course.counterpart(place.number, place.traffic_before_s)
-        return Bitrate(run.bps * math.exp(-there.above)) if there else run
-
-    runs = tuple(moved(place, run) for place, run in baseline.placed)
-    return replace(baseline, runs=runs, places=tuple(place for place, _ in baseline.placed))
+    places = tuple(place for place, _ in baseline.placed)
+    there = [course.counterpart(place.number, place.traffic_before_s) for place in places]
+    factors = [math.exp(-one.above) if one else 1.0 for one in there]
+    runs = tuple(Bitrate(run.bps * by) for (_, run), by in zip(baseline.placed, factors, strict=True))
+    return replace(baseline, runs=runs, places=places)
 
 
 # With fewer runs, the noise of the unchanged link is not known.
@@ -177,7 +170,7 @@ def compare(
     freedom = len(old) + len(new) - 2
     pooled = (_squares(old) + _squares(new)) / freedom
     half = student(1 - error_rate, freedom) * math.sqrt(pooled * (1 / len(old) + 1 / len(new)))
-    apart, middle = mean(new) - mean(old), math.exp(mean(old))
+    apart, middle = fmean(new) - fmean(old), math.exp(fmean(old))
     relative, low, high = math.expm1(apart), math.expm1(apart - half), math.expm1(apart + half)
     allowed = 1 - tolerance.lowest(Bitrate(middle)).bps / middle
     if high < -allowed:

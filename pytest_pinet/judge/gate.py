@@ -144,7 +144,9 @@ def rule_on(
             break
     if decision.outcome is None:
         next_s = decision.next_s
-        if spread is not None and _is_far_below(decision, plan.profile):
+        # A slow start could explain that every connection is so low.
+        low = plan.profile.fails_after - 1 <= decision.below == decision.connections
+        if spread is not None and low and (decision.ratio or 1.0) < FAR_BELOW:
             next_s = max(next_s, 2 * plan.profile.connection_s)
         return Ruling(judged, decision.next_fresh, next_s)
     final = replace(_final(judged, judged.limit.rate, decision, decision.outcome), error_rate=plan.error_rate)
@@ -174,16 +176,6 @@ def _without_value(judged: DirectionJudgement, connections: Sequence[Connection]
     undecided = replace(judged, verdict=Verdict.INCONCLUSIVE, state="undecided", reason=why)
     over = spent_s + max(next_s, profile.connection_s) > profile.budget_s
     return Ruling(undecided, None if over else Fresh.CONNECTION, next_s)
-
-
-def _is_far_below(decision: Decision, profile: Profile) -> bool:
-    """Return whether every connection is so far below the baseline that a slow start could explain it."""
-    return (
-        decision.below >= profile.fails_after - 1
-        and decision.below == decision.connections
-        and decision.ratio is not None
-        and decision.ratio < FAR_BELOW
-    )
 
 
 def _known_days(spread: DaySpread, decision: Decision, error_rate: float, against: Against) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import NamedTuple
 
-from pytest_pinet.judge.baseline import ANYWHERE, Course
+from pytest_pinet.judge.baseline import Course
 from pytest_pinet.judge.level import Level, flags, read
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.spread import FEW, FLOOR, NINE_OF_TEN, Noise, Spread, spread_of
@@ -87,7 +87,7 @@ class Against:
 
     zone: float = HALF_ZONE
     levels: TwoLevels | None = None
-    course: Course = ANYWHERE
+    course: Course = field(default_factory=Course)
 
 
 class _Like(NamedTuple):
@@ -186,18 +186,12 @@ def decide(
 ) -> Decision:
     """Judge all connections of one direction by its limit, each beside the baseline's connection at the same place.
 
-    The order of connections does not matter apart from that, and from what followed a fresh link-up.
-
-    The test is a sequential likelihood ratio test on the logarithms of value over limit (see `likelihood`).
-
-    It passes if the levels are certainly above the limit, the means of undisturbed connections are above it, too, and
-    at most one connection in three was disturbed.
-
-    It fails if levels or means are certainly below, and most connections lie below. With ``fresh_link``
-    (the caller can take the link down and up), the connections since a fresh link-up must lie below on average, too.
-
-    Later connections than the baseline has are compared with its last ones. If they certainly differ from the earlier
-    ones of this run, the run rises or falls: then it does not pass, and fails only if the earlier ones are too low.
+    The test is a sequential likelihood ratio test on the logarithms of value over limit (see `likelihood`). It passes
+    if the levels are certainly above the limit, the means of undisturbed connections are above it, too, and at most one
+    connection in three was disturbed. It fails if levels or means are certainly below, and most connections lie below.
+    With ``fresh_link`` (the caller can take the link down and up), the connections since a fresh link-up must lie below
+    on average, too. Apart from that, the order of connections matters only if later ones than the baseline has
+    certainly differ from the earlier ones: such a run does not pass, and fails only if the earlier ones are too low.
 
     It is inconclusive if the budget is spent, or if the rest of the budget could not make the result certain. Raises
     ValueError for a limit that is not above 0 and finite, and for an error rate outside 0 to 0.5.
@@ -296,8 +290,7 @@ def _alike(connections: Sequence[Connection], course: Course) -> list[_Like]:
 def _moved(usable: Sequence[_Like], error_rate: float) -> float:
     """Return by how much the run certainly rises or falls; 0 if it may be chance, or the baseline has all its places.
 
-    Connections beyond these places may differ from the others, or all of them may follow a line. Only their own
-    differences count: the noise of the baseline may contain the same rise.
+    Connections beyond these places may differ from the others, or all may follow a line. Only their own noise counts.
     """
     n, late = len(usable), [float(one.beyond) for one in usable]
     if n < 4 or not any(late):

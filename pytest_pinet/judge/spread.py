@@ -218,10 +218,6 @@ class Spread:
     least: int = 1
     zone: float = HALF_ZONE
 
-    @property
-    def variance(self) -> float:
-        return self.variance_after(self.n)
-
     def variance_after(self, connections: int) -> float:
         return self.between / connections + self.level
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from statistics import NormalDist, median
+from statistics import NormalDist, fmean, median
 
 
 def percent(value: float) -> str:
@@ -40,14 +40,9 @@ def logarithms(values: Iterable[float]) -> list[float]:
     return [math.log(value) for value in values if math.isfinite(value) and value > 0]
 
 
-def mean(values: Sequence[float]) -> float:
-    """Return the arithmetic mean of at least one value."""
-    return math.fsum(values) / len(values)
-
-
 def variance(values: Sequence[float]) -> float:
     """Return the sample variance (n - 1) of at least two values."""
-    middle = mean(values)
+    middle = fmean(values)
     return math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1)
 
 
