@@ -166,6 +166,10 @@ class TrafficError(LabError):
         super().__init__(message, act)
         self.evidence = evidence
 
+    def add_evidence(self, text: str) -> None:
+        """Keep this output, too."""
+        self.evidence += text
+
 
 class UnsupportedError(PinetError):
     """The request needs a feature that is missing. The message names the feature."""

@@ -3,7 +3,7 @@
 labgrid has neither reservations of several places nor leases that expire. Here places are acquired in sorted order. If
 one is taken, all are given back before the next try, so no two runners can wait for each other. A place of a dead
 process on this host is taken back at once. A place of a dead process on another host is taken back when its heartbeat
-has stopped (``labgrid/identity``, ``board_lock/locks``).
+has stopped (``labgrid/identity``, ``board_locks``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pytest_pinet.config import labfile
 from pytest_pinet.config.lab_path import lab_path
 from pytest_pinet.errors import CoordinatorError, LeaseError, SshError
-from pytest_pinet.lab.board_lock.locks import BoardLocks
+from pytest_pinet.lab.board_locks import BoardLocks
 from pytest_pinet.lab.contention import Patience
 from pytest_pinet.lab.labgrid.coordinator import RETURN_TIMEOUT_S, Coordinator, address_of
 from pytest_pinet.lab.labgrid.identity import Holding, Identity

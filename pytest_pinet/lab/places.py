@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from pytest_pinet.errors import SshError
-from pytest_pinet.lab.board_lock.agent import Agent
-from pytest_pinet.lab.board_lock.locks import BoardLocks
+from pytest_pinet.lab.board_locks import BoardLocks
 from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.labgrid.identity import Holding, Identity
 from pytest_pinet.lab.labgrid.targets import Targets
+from pytest_pinet.lab.lock_agent import Agent
 from pytest_pinet.model.lab import Lab, Node
 
 

@@ -15,7 +15,7 @@ from typing import IO
 
 from pytest_pinet.errors import LabError, SshError, mistake_in
 from pytest_pinet.execution.shell import Completed, Process, Spool, last_line, ssh_options, still_runs
-from pytest_pinet.lab.board_lock.agent import refusal
+from pytest_pinet.lab.lock_agent import refusal
 from pytest_pinet.model.forms import ssh_address
 
 LOST_CONNECTION = 255

@@ -10,8 +10,8 @@ from dataclasses import asdict, replace
 
 from pytest_pinet.evidence.collecting import once_after
 from pytest_pinet.evidence.interface import CountedDevice, Crossing, Moved
-from pytest_pinet.evidence.management_octets import COMMAND, ManagementReading, parse_octets, read_octets
 from pytest_pinet.evidence.octet_check import CableEnd, check_octets, factor, settled
+from pytest_pinet.evidence.sockets import COMMAND, ManagementReading, parse_octets, read_octets
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, IPV4_UDP_HEADERS, TIMESTAMP_OPTION
 from pytest_pinet.lab.link.end import End

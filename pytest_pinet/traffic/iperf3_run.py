@@ -93,7 +93,7 @@ def _evidence_of(outputs: list[Output]) -> Iterator[None]:
         known = error.evidence if isinstance(error, TrafficError) else ""
         text = "".join(o.evidence for o in outputs if o.stdout.strip() and o.evidence not in known)
         if isinstance(error, TrafficError):
-            error.evidence += text
+            error.add_evidence(text)
         elif text:
             error.add_note(text)
         raise

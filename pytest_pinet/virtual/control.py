@@ -16,8 +16,8 @@ from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.lab import PortRef
 from pytest_pinet.virtual.cable import Cable, Faults
 from pytest_pinet.virtual.link_models import goodput
+from pytest_pinet.virtual.loopback import Pdu, PduFaults
 from pytest_pinet.virtual.node import THROTTLING, VirtualNode
-from pytest_pinet.virtual.pdu import Pdu, PduFaults
 from pytest_pinet.virtual.switch import VirtualSwitch
 
 # Faults of a virtual lab: the targets that requests name, and what faults do to each kind of target.

@@ -22,10 +22,9 @@ from pytest_pinet.model.lab import VIRTUAL
 from pytest_pinet.virtual.cable import Cable, VirtualUplink
 from pytest_pinet.virtual.container import ProcessId, end
 from pytest_pinet.virtual.control import ControlServer, Machines
-from pytest_pinet.virtual.loopback import Console, Relay
+from pytest_pinet.virtual.loopback import Console, Pdu, Relay
 from pytest_pinet.virtual.namespaces import NetNamespace, tc
 from pytest_pinet.virtual.node import Folders, VirtualNode
-from pytest_pinet.virtual.pdu import Pdu
 from pytest_pinet.virtual.runtime import Runtime
 from pytest_pinet.virtual.spec import LabSpec, NodeSpec
 from pytest_pinet.virtual.switch import VirtualSwitch

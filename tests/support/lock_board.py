@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.lab.board_lock.agent import Agent
-from pytest_pinet.lab.board_lock.locks import BoardLocks
+from pytest_pinet.lab.board_locks import BoardLocks
 from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.lock_agent import Agent
 from tests.support.gate_project import wait_until
 from tests.support.sshd_settings import sshd_settings, start_board
 
@@ -102,8 +102,8 @@ def locks(boards: dict[str, LockBoard], identity: Identity | None = None) -> Boa
 # Leases boards many times, and writes a line to a file before and after each use. In the end it holds the rest.
 _HOLDER = """
 import json, random, sys, time
-from pytest_pinet.lab.board_lock import locks
-from pytest_pinet.lab.board_lock.agent import Agent
+from pytest_pinet.lab import board_locks as locks
+from pytest_pinet.lab.lock_agent import Agent
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.lease import Leases
 

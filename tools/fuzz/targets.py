@@ -21,7 +21,7 @@ from pytest_pinet.config import labfile
 from pytest_pinet.config.baselines import read_acknowledged, read_baselines
 from pytest_pinet.config.calibration import read_calibration
 from pytest_pinet.errors import PinetError, Where
-from pytest_pinet.evidence import management_octets, sockets
+from pytest_pinet.evidence import sockets
 from pytest_pinet.evidence.build import MARK, parse_settings, settings_commands
 from pytest_pinet.evidence.collecting import script, sections, sources
 from pytest_pinet.evidence.fdt import NotDeviceTree, read_device_tree
@@ -247,7 +247,7 @@ TARGETS: Mapping[str, Target] = {
     "ss": Target(files("tests/data/ss/*"), as_text(lambda text: sockets.parse_sockets(text, 1))),
     "board": Target(lambda: [BOARD], as_text(parse_board)),
     "management": Target(lambda: [MANAGED], as_text(management.parse)),
-    "octets": Target(lambda: [OCTETS], as_text(management_octets.parse_octets)),
+    "octets": Target(lambda: [OCTETS], as_text(sockets.parse_octets)),
     "temperature": Target(
         lambda: [b"temp=48.3'C\nthrottled=0x50005\n", b"48300\n"],
         as_text(lambda text: (parse_temperature(text), parse_throttled(text))),

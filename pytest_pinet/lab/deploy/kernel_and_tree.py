@@ -17,7 +17,7 @@ from pytest_pinet.builds.kernel_files import built_in_parameters, read_image
 from pytest_pinet.builds.matching import FirmwareEdits, TreeProof, compare_device_trees
 from pytest_pinet.builds.tree import BuildSnapshot
 from pytest_pinet.builds.validate import has_parameter, no_parameter
-from pytest_pinet.errors import ConfigError, LabError, SshError
+from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.shell import Shell, as_root, reason
 from pytest_pinet.lab.deploy.board import BASE_S, COPY_TIMEOUT_S, Refused
 from pytest_pinet.lab.deploy.known_good import KnownGood
@@ -29,14 +29,14 @@ _LOADABLE = "grep -qE '(^|/){name}\\.ko' /lib/modules/{release}/modules.dep"
 
 
 def read_kernel(shell: SshShell, folder: str, name: str) -> KernelId:
-    """Return the identity of a kernel file. Raises Loader, Unreadable, Refused if it cannot be read, SshError."""
+    """Return the identity of a kernel file. Raises Loader, Unreadable, Refused if root cannot read it, LabError."""
     path = f"{folder}/{name}"
     sha256 = _hash(shell, path)
 
     def read() -> KernelId:
         content = _content(shell, path)
         found = read_image(content)
-        # A later check of options may come over a console, which is too slow for the file.
+        # A later check of options needs no second transfer.
         built_in_parameters(sha256, lambda: content)
         return found
 
@@ -46,14 +46,9 @@ def read_kernel(shell: SshShell, folder: str, name: str) -> KernelId:
 def check_built_in_options(build: Build, board: Shell, shell: SshShell, path: str, release: str) -> None:
     """Check the options of code that is built into the known-good kernel, with which the build boots.
 
-    ``shell`` is that of the machine with the kernel's file. Without the file's content, nothing is checked. Raises
-    ConfigError, Refused, SshError.
+    ``shell`` is that of the machine with the kernel's file. Raises ConfigError, Refused, LabError.
     """
-    sha256 = _hash(shell, path)
-    try:
-        built_in = built_in_parameters(sha256, lambda: _content(shell, path))
-    except Refused:
-        return
+    built_in = built_in_parameters(_hash(shell, path), lambda: _content(shell, path))
     for module, parameter, _ in build.options:
         has = built_in.lacks(module, parameter)
         if module in build.modules or not has or has_parameter((), parameter):
@@ -71,15 +66,7 @@ def _hash(shell: SshShell, path: str) -> str:
 
 
 def _content(shell: SshShell, path: str) -> bytes:
-    try:
-        return shell.fetch(as_root(f"cat {shlex.quote(path)}"), COPY_TIMEOUT_S)
-    except SshError:
-        raise
-    except LabError as error:
-        raise Refused(
-            f"this machine has not yet read {path}, the known-good kernel of {shell.name}: {error.message}"
-            "; read it once over ssh, from this board or from another with the same file (pinet doctor --tryboot)"
-        ) from error
+    return shell.fetch(as_root(f"cat {shlex.quote(path)}"), COPY_TIMEOUT_S)
 
 
 # Only root can read it.

@@ -23,7 +23,7 @@ from pytest_pinet.builds.tree import (
     with_dependencies,
 )
 from pytest_pinet.evidence.build import marked, split_marked
-from pytest_pinet.evidence.management_octets import NFS_ROOT
+from pytest_pinet.evidence.sockets import NFS_ROOT
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.lab.deploy.board import Content, DeployableBoard, DiskSpace, Refused, free_bytes, run_as_root, upload
 from pytest_pinet.lab.deploy.card import OURS, mount_below

@@ -11,8 +11,8 @@ from pytest_pinet.builds.config_txt import AUTOBOOT
 from pytest_pinet.builds.matching import TreeProof, changed_values, mismatches, missing_modules, not_proved
 from pytest_pinet.errors import BuildError, BuildMismatch, ConsoleError, LabError, UnsupportedError
 from pytest_pinet.execution.shell import Shell, as_root
-from pytest_pinet.lab.board_lock.agent import BEAT_FILE, FOLDER
 from pytest_pinet.lab.console.record import ConsoleRecord, KernelEventKind
+from pytest_pinet.lab.lock_agent import BEAT_FILE, FOLDER
 from pytest_pinet.model.build import Build, RunningBuild
 from pytest_pinet.tuning.setting import BootLines
 

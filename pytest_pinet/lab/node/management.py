@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.counting import is_count
-from pytest_pinet.evidence.management_octets import NFS_ROOT
+from pytest_pinet.evidence.sockets import NFS_ROOT
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.forms import Management, ManagementMode
 from pytest_pinet.model.lab import Node

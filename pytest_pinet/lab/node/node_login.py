@@ -48,7 +48,7 @@ class NoAnswer(Exception):
 class NodeLogin:
     """Logs in to one node. ``strategy`` is its PiStrategy.
 
-    ``fence`` returns the start of each command line on the node (lab/board_lock/agent.py).
+    ``fence`` returns the start of each command line on the node (lab/lock_agent.py).
     """
 
     def __init__(self, node: Node, strategy: PiStrategy, fence: Callable[[], str] = lambda: "") -> None:

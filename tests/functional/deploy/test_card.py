@@ -530,30 +530,6 @@ def same_release(folder: Path) -> tuple[Build, Build]:
     return build_of(folder / "a"), load_build(str(folder / "b"))
 
 
-@pytest.mark.slow
-def test_a_known_good_kernel_that_only_a_console_could_read_is_refused_with_the_way_out(
-    board: CardBoard, tmp_path: Path
-) -> None:
-    over_ssh = board.shell.fetch
-
-    def over_the_console(command: str, timeout_s: float) -> bytes:
-        if "kernel8.img" in command:
-            raise LabError("pi4b-1 is reached by its serial console, which is too slow for a file of 9 MB", "do that")
-        return over_ssh(command, timeout_s)
-
-    build = build_of(tmp_path / "new")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(board.shell, "fetch", over_the_console)
-        with pytest.raises(UnsupportedError, match="has not yet read") as refused:
-            Deployment(board).check(build)
-    assert "kernel8.img, the known-good kernel of pi4b-1: pi4b-1 is reached" in str(refused.value)
-    assert "too slow for a file of 9 MB; read it once over ssh, from this board or from another" in str(refused.value)
-    Deployment(board).check(build)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(board.shell, "fetch", over_the_console)
-        Deployment(board).check(build)
-
-
 def test_two_builds_of_one_release_alternate_in_its_folder(board: CardBoard, tmp_path: Path) -> None:
     before = board.files()
     a, b = same_release(tmp_path)

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import LeaseError, SshError
-from pytest_pinet.lab import lease
-from pytest_pinet.lab.board_lock import locks as board_locks
-from pytest_pinet.lab.board_lock.agent import Agent
+from pytest_pinet.lab import board_locks, lease
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.lease import Leases
+from pytest_pinet.lab.lock_agent import Agent
 from tests.support.gate_project import wait_until
 from tests.support.lock_board import LockBoard, await_holding, elsewhere, holder, lock_boards, locks
 

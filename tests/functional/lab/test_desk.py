@@ -11,11 +11,11 @@ import pytest
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import BuildError, LeaseError, SshError
+from pytest_pinet.lab import board_locks
 from pytest_pinet.lab.access import LabAccess
-from pytest_pinet.lab.board_lock import locks as board_locks
-from pytest_pinet.lab.board_lock.agent import BEAT_FILE
 from pytest_pinet.lab.deploy.trial import PATH
 from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.lock_agent import BEAT_FILE
 from pytest_pinet.lab.node import kinds, node_login, shutdown
 from pytest_pinet.lab.node.node_session import NodeSession
 from tests.support.card_board import CardBoard

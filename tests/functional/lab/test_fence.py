@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.config.labfile import load
+from pytest_pinet.lab import board_locks
 from pytest_pinet.lab.access import LabAccess
-from pytest_pinet.lab.board_lock import locks as board_locks
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.lab.lease import Leases
@@ -31,7 +31,7 @@ import os, signal, sys
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import LabError
-from pytest_pinet.lab.board_lock import locks
+from pytest_pinet.lab import board_locks as locks
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.ssh import SshShell

@@ -12,8 +12,8 @@ import pytest
 
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.evidence.interface import Moved
-from pytest_pinet.evidence.management_octets import COMMAND, HEADERS, parse_octets, read_octets
 from pytest_pinet.evidence.octet_check import CableEnd, check_octets, factor, settled
+from pytest_pinet.evidence.sockets import COMMAND, HEADERS, parse_octets, read_octets
 from pytest_pinet.model.evidence import PortCounters
 from tests.support.local_shell import LocalShell
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import os
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, KernelError, TrafficError
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.traffic.http import Http
+from pytest_pinet.model.traffic import Direction, HttpTraffic, Ping, PingReport
+from pytest_pinet.report.result_record import ping_record, pooled
+from pytest_pinet.report.sentences import ping_text
+from pytest_pinet.traffic.http import Http, HttpRun, parse_wrk, wrk_argv
 from pytest_pinet.traffic.iperf3 import Iperf3
+from pytest_pinet.traffic.ping import command, measure, parse, validate
 from pytest_pinet.traffic.tool import make_tool
 from tests.support import replay_tool
+from tests.support.local_shell import LocalShell
 
 LAB = Lab("bench", "bench.yaml", {}, {})
 MODULE = """
@@ -69,3 +78,187 @@ def test_a_name_that_two_packages_register_is_refused(installed: Path) -> None:
     replay_tool.install(installed, "iperf3", "tools_others:Half")
     with pytest.raises(ConfigError, match=r"^traffic tool 'iperf3' is in package pinet-iperf3 1\.0 and in package pyt"):
         make_tool("iperf3", LAB)
+
+
+DATA = Path(__file__).parents[2] / "data" / "wrk"
+
+
+def recorded(name: str) -> str:
+    return (DATA / f"{name}.txt").read_text()
+
+
+def test_a_good_run_is_read_exactly() -> None:
+    found = parse_wrk(recorded("good"))
+    assert found.requests == found.good == 38490
+    # wrk prints "2.01s": its rate has more digits.
+    assert found.seconds == pytest.approx(38490 / 19177.35)
+    assert found.rate == pytest.approx(19177.35)
+    assert found.read_bytes == pytest.approx(3.59 * 2**30)
+    assert found.latency_mean_s == pytest.approx(689.04e-6)
+    assert found.latency_max_s == pytest.approx(16.72e-3)
+    assert found.latency_p99_s == pytest.approx(5.74e-3)
+    assert found.troubles == {}
+
+
+def test_answers_other_than_2xx_are_not_counted() -> None:
+    found = parse_wrk(recorded("not-found"))
+    assert (found.requests, found.good) == (28438, 0)
+    assert found.rate == 0
+    assert found.troubles == {"not answered with 2xx": 28438}
+
+
+def test_errors_of_sockets_are_counted_by_kind() -> None:
+    assert parse_wrk(recorded("server-died")).troubles == {"failed to read": 8, "failed to write": 94173}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (recorded("refused"), "it has no line N requests in"),
+        ("", "it has no line N requests in"),
+        ("  5 requests in 1.00s, 1.00MB read\n", "it has no line Requests/sec"),
+        ("  0 requests in 1.00s, 0.00B read\nRequests/sec:      0.00\n", "no request was answered"),
+    ],
+)
+def test_output_without_a_run_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        parse_wrk(text)
+
+
+@pytest.mark.parametrize(("connections", "cores", "threads"), [(10, 4, "4"), (2, 4, "2"), (1, 0, "1")])
+def test_each_thread_has_a_connection_and_a_core(connections: int, cores: int, threads: str) -> None:
+    words = wrk_argv(HttpTraffic(Direction.TX, streams=connections, duration_s=3), "http://10.0.0.1:80/data", cores)
+    assert words[:7] == ["wrk", "-t", threads, "-c", str(connections), "-d", "3s"]
+    # A request may take as long as the run: a slow link is no error.
+    assert words[words.index("--timeout") + 1] == "8s"
+
+
+def test_both_ends_may_open_as_many_files_as_they_are_allowed() -> None:
+    shell = LocalShell()
+    run = HttpRun(HttpTraffic(Direction.TX, streams=5000), "10.0.0.1", 20_000, shell, shell, 4, "")
+    for program in (run.client_command, run.server_command):
+        (line,) = (one for one in program.splitlines() if "ulimit" in one)
+        start = line.index("ulimit")
+        raised = shell.run(
+            f"ulimit -S -n 256; {line[start:].partition(';')[0]}; ulimit -n; ulimit -H -n"
+        ).stdout.split()
+        assert raised[0] == raised[1]
+
+
+PING_DATA = Path(__file__).parents[2] / "data" / "ping"
+
+
+def recorded_ping(name: str) -> PingReport:
+    return parse((PING_DATA / f"{name}.txt").read_text())
+
+
+def test_iputils_tells_four_times() -> None:
+    found = recorded_ping("iputils")
+    assert (found.sent, found.received) == (3, 3)
+    assert (found.min_s, found.mean_s, found.max_s, found.mdev_s) == pytest.approx((19e-6, 24e-6, 27e-6, 3e-6))
+
+
+def test_busybox_reports_no_deviation() -> None:
+    found = recorded_ping("busybox")
+    assert (found.sent, found.received) == (2, 2)
+    assert (found.min_s, found.mean_s, found.max_s) == pytest.approx((27e-6, 36e-6, 46e-6))
+    assert found.mdev_s is None
+
+
+@pytest.mark.parametrize(("name", "sent"), [("iputils-unreachable", 1), ("busybox-unanswered", 2)])
+def test_without_answers_there_are_no_times(name: str, sent: int) -> None:
+    found = recorded_ping(name)
+    assert found == PingReport(sent, 0)
+    assert found.loss == 1
+
+
+def test_loss_is_relative_to_the_sent_packets() -> None:
+    found = recorded_ping("iputils-lossy")
+    assert found.sent > found.received > 0
+    assert found.loss == pytest.approx(1 - found.received / found.sent)
+    assert found.mean_s is not None
+
+
+def test_text_without_counts_is_refused() -> None:
+    with pytest.raises(ValueError, match="packets transmitted"):
+        parse("ping: connect: Network is unreachable")
+
+
+def test_answers_without_times_are_refused() -> None:
+    with pytest.raises(ValueError, match="min/avg/max"):
+        parse("2 packets transmitted, 2 received, 0% packet loss, time 1ms\n")
+
+
+def test_the_command_is_one_that_both_take() -> None:
+    line = command(Ping(10, 0.2, 1400), "10.0.0.1", "10.0.0.2")
+    assert line == "LC_ALL=C ping -q -c 10 -i 0.2 -s 1400 -W 2 -I 10.0.0.1 10.0.0.2"
+
+
+@pytest.mark.parametrize(
+    ("ping", "message"),
+    [
+        (Ping(count=0), "count=0: expected 1 to 100000"),
+        (Ping(size=70_000), "size=70000: expected 16 to 65507 bytes"),
+        (Ping(size=8), "size=8: expected 16 to 65507 bytes"),
+        (Ping(size="56"), "size='56': expected 16 to 65507 bytes"),  # type: ignore[arg-type]  # as a test may write it
+        (Ping(interval_s=0.0), "interval=0 s: expected 0.002 to 60 s"),
+    ],
+)
+def test_senseless_values_are_refused(ping: Ping, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        validate(ping)
+
+
+def test_the_runner_answers_itself() -> None:
+    report, text = measure(LocalShell("pi-1"), Ping(3, 0.05), "127.0.0.1", "127.0.0.1", "pi-2:onboard")
+    assert (report.sent, report.received) == (3, 3)
+    assert report.mean_s is not None
+    assert 0 < report.mean_s < 0.1
+    assert "3 packets transmitted" in text
+
+
+def test_the_error_of_an_end_without_ping_names_the_package() -> None:
+    shell = LocalShell("pi-1", env={"PATH": "/nonexistent"})
+    with pytest.raises(TrafficError, match="pi-1 has no ping\n  -> on pi-1: install the package iputils-ping"):
+        measure(shell, Ping(1), "127.0.0.1", "127.0.0.1", "pi-2:onboard")
+
+
+def test_no_ping_is_left_behind_when_the_wait_for_it_ends(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    (tmp_path / "ping").write_text(f"#!/bin/sh\necho $$ >{told}.new; mv {told}.new {told}; exec sleep 60\n")
+    (tmp_path / "ping").chmod(0o755)
+
+    def panicked() -> None:
+        if told.exists():
+            raise KernelError("pi-1 panicked")
+
+    shell = LocalShell("pi-1", env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    with pytest.raises(KernelError):
+        measure(shell, Ping(100), "127.0.0.1", "127.0.0.1", "pi-2:onboard", panicked)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)
+
+
+def test_silence_is_the_links_trouble() -> None:
+    # 192.0.2.0/24 is for documentation (RFC 5737): no interface has the source address.
+    with pytest.raises(TrafficError, match=r"ping on pi-1 failed|no answer from pi-2:onboard"):
+        measure(LocalShell("pi-1"), Ping(1), "192.0.2.1", "192.0.2.2", "pi-2:onboard")
+
+
+def test_series_are_pooled_by_packets() -> None:
+    rounds = [PingReport(10, 10, 1e-3, 2e-3, 3e-3, 1e-4), PingReport(10, 5, 2e-3, 5e-3, 9e-3, 2e-4), PingReport(10, 0)]
+    found = pooled(rounds)
+    assert (found.sent, found.received, found.min_s, found.max_s) == (30, 15, 1e-3, 9e-3)
+    assert found.mean_s == pytest.approx(3e-3)
+    # 10 of 2 ms and 5 of 5 ms: 1.414 ms; with what the packets of a series differ by, a little more.
+    assert found.mdev_s == pytest.approx(math.sqrt((10 * (4e-6 + 1e-8) + 5 * (25e-6 + 4e-8)) / 15 - 9e-6), abs=1e-9)
+    assert pooled([*rounds, PingReport(1, 1, 1e-3, 1e-3, 1e-3)]).mdev_s is None
+    record = ping_record(Ping(10), rounds)
+    assert record.loss == pytest.approx(0.5)
+    assert ping_text(record) == "15 of 30 pings came back in 3 ms (1 to 9)"
+    assert ping_text(record.replace(rtt_mean_s=None)) == "15 of 30 pings came back"
+
+
+def test_the_key_names_what_was_sent() -> None:
+    assert Ping().key == "ping-c10-i0.2-s56"
+    assert replace(Ping(), interval_s=1).seconds == 10

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds.cache import folder as cache_folder
 from pytest_pinet.builds.tree import required_modules
-from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.lab.deploy.board import Refused
 from pytest_pinet.lab.deploy.kernel_and_tree import check_built_in_options, read_kernel
 from pytest_pinet.lab.deploy.root_files import BootNeeds, parse_boot_needs, read_boot_needs
 from pytest_pinet.lab.deploy.trial import LOGIN_S, SILENCE_S, read_guard
@@ -197,15 +195,12 @@ class Board(SshShell):
     def __init__(self, root: Path) -> None:
         super().__init__("pi", ["/bin/sh", "-c"])
         self.root = root
-        self.by_console = False
         self.fetched = 0
 
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
         return super().run(command.replace("/lib/modules/", f"{self.root}/modules/"), timeout_s)
 
     def fetch(self, command: str, timeout_s: float) -> bytes:
-        if self.by_console:
-            raise LabError("pi is reached by its serial console, which is too slow for a file of 9.0 MB", "")
         self.fetched += 1
         return super().fetch(command, timeout_s)
 
@@ -226,31 +221,9 @@ def modules(board: Board, release: str, text: str) -> None:
 
 def test_the_options_are_checked_without_a_second_transfer(board: Board) -> None:
     read_kernel(board, str(board.root), "kernel8.img")
-    board.by_console = True
     with pytest.raises(ConfigError, match=r"e1000e has no parameter 'NoSuchParameter'; accepted: WakeOnLan, debug$"):
         board.check()
     assert board.fetched == 1
-
-
-def test_a_board_whose_file_comes_only_over_a_console_is_not_refused(board: Board) -> None:
-    read_kernel(board, str(board.root), "kernel8.img")
-    # An earlier release kept only the identity.
-    for path in cache_folder().glob("*/built-in-*.json"):
-        path.unlink()
-    board.by_console = True
-    assert read_kernel(board, str(board.root), "kernel8.img").release == made.RELEASE
-    board.check()
-    board.by_console = False
-    with pytest.raises(ConfigError):
-        board.check()
-
-
-def test_an_unknown_kernel_over_a_console_is_refused(board: Board) -> None:
-    board.by_console = True
-    with pytest.raises(
-        Refused, match=r"^this machine has not yet read .*/kernel8\.img, the known-good kernel of pi: pi is"
-    ):
-        read_kernel(board, str(board.root), "kernel8.img")
 
 
 @pytest.mark.parametrize("line", ["kernel/drivers/net/e1000e.ko.xz:", "e1000e.ko:", "updates/e1000e.ko: mii.ko"])

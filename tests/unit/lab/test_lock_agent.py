@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import LeaseError, SshError
-from pytest_pinet.lab.board_lock import agent
-from pytest_pinet.lab.board_lock.agent import FOLDER, RUN, Agent, LockState, fence, refusal
-from pytest_pinet.lab.board_lock.locks import BoardLocks
+from pytest_pinet.lab import lock_agent as agent
+from pytest_pinet.lab.board_locks import BoardLocks
 from pytest_pinet.lab.deploy.board import LOCK, locked
 from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.lock_agent import FOLDER, RUN, Agent, LockState, fence, refusal
 
 A, B, C = (f"{name}/pinet-main-1-1-0123abcd-0 1700000000 {name}" for name in ("ann", "bob", "cid"))
 NOBODY = LockState("", None)

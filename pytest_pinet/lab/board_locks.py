@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from pytest_pinet.errors import LeaseError, SshError
-from pytest_pinet.lab.board_lock.agent import FOLDER, Agent, LockState, fence
 from pytest_pinet.lab.labgrid.identity import BEAT_S, Holding, Identity, Watch
+from pytest_pinet.lab.lock_agent import FOLDER, Agent, LockState, fence
 
 # Longer than with a coordinator: after a reboot the holder needs some seconds to log in again.
 DEAD_S = 30.0

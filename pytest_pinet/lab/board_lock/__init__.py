@@ -1,1 +1,0 @@
-"""Leases without a coordinator: a lock file on each board, with its owner and a heartbeat."""
