@@ -69,7 +69,7 @@ def test_a_killed_selftest_leaves_no_shaper(gate_lab: GateLab) -> None:
         process.wait(10)
         # The guard on the node notices the end of its ssh connection.
         wait_until("the end of the shaper", lambda: shapers(gate_lab) == [], timeout_s=30)
-        with visited(gate_lab) as (_, link):
+        with visited(gate_lab, after_kill=True) as (_, link):
             assert shapers(gate_lab) == []
             assert link.peer.endpoint.node.name == PEER
 
