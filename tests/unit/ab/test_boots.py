@@ -143,7 +143,7 @@ def test_a_regression_stays_certain_if_the_build_changes_after_it(bench: Bench, 
     pytester.makepyfile(test_it=ONE_TEST + "\n" + ONE_TEST.replace("pi4b", "cm4").replace("test_tx", "test_other"))
     bench.plan(
         'PLAN = Plan(ratio={"onboard": 0.9}, start=lambda side, boot: ChangedBuildError("/x/Image changed")'
-        " if boot > 4 else None)"
+        " if boot > 6 else None)"
     )
     assert bench.run().ret == pytest.ExitCode.USAGE_ERROR
     assert bench.verdicts == ["fail"]
