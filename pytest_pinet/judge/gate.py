@@ -115,15 +115,22 @@ def rule_on(
     showing = shows_level([start_of(one) for one in counted])
     counted = [one for one, shown in zip(counted, showing, strict=True) if shown]
     judged = judge(goodput, oracle, limit, offered, since_start, None if baseline is None else baseline.figure)
+    starts = [start_of(one) for one in connections]
+    next_s = next_seconds(starts, plan.profile.connection_s)
+    spent_s = math.fsum(one.traffic_seconds for one in connections)
+    over = spent_s + max(next_s, plan.profile.connection_s) > plan.profile.budget_s
     if not counted:
-        return _without_value(judged, connections, plan.profile)
+        within = "" if all(one.ended for one in starts) else ": the start lasted longer than the connections"
+        reason = f"no attempt gave a value{within}"
+        undecided = replace(judged, verdict=Verdict.INCONCLUSIVE, state="undecided", reason=reason)
+        return Ruling(undecided, None if over else Fresh.CONNECTION, next_s)
     if judged.verdict is Verdict.INVALID:
         return Ruling(judged)
     if judged.limit is None or judged.limit.number <= 0:
         # A baseline from such runs needs the connections of a gate that suspects a regression.
         missing = max(plan.profile.passes_after, plan.profile.fails_after) - len(counted)
         fresh = Fresh.LINK if missing == 1 and plan.link_ups else Fresh.CONNECTION
-        return Ruling(_odd(judged, connections), fresh if missing > 0 else None)
+        return Ruling(_odd(judged, connections), fresh if missing > 0 and not over else None, next_s)
     spread, against = None, Against()
     if baseline is not None and limit is not None and isinstance(limit.bound, Tolerance):
         # What the baseline does not know about today counts only where the limit comes from it.
@@ -163,19 +170,6 @@ def _known(baseline: Baseline, noise: Noise) -> tuple[Course, TwoLevels | None, 
     alike = without_course(baseline, course)
     levels = two_levels(alike)
     return course, levels, day_spread(alike if levels is None else levels.without(alike), noise)
-
-
-def _without_value(judged: DirectionJudgement, connections: Sequence[Connection], profile: Profile) -> Ruling:
-    """Return the ruling while no connection gave a value. One that lies wholly in its start is made longer."""
-    starts = [start_of(one) for one in connections]
-    next_s = next_seconds(starts, profile.connection_s)
-    spent_s = math.fsum(one.traffic_seconds for one in connections)
-    why = "no attempt gave a value"
-    if not all(one.ended for one in starts):
-        why = f"{why}: the start lasted longer than the connections"
-    undecided = replace(judged, verdict=Verdict.INCONCLUSIVE, state="undecided", reason=why)
-    over = spent_s + max(next_s, profile.connection_s) > profile.budget_s
-    return Ruling(undecided, None if over else Fresh.CONNECTION, next_s)
 
 
 def _known_days(spread: DaySpread, decision: Decision, error_rate: float, against: Against) -> str:

@@ -80,3 +80,18 @@ def test_a_connection_that_is_all_start_gives_no_value_and_makes_the_next_one_lo
 def test_a_slow_start_passes_plainly_so_that_it_can_be_accepted() -> None:
     found = ruled([starting(940, 1.6, 3, random.Random(2))])
     assert found.judgement.verdict is Verdict.PASS
+
+
+def test_a_run_without_a_limit_ends_although_its_starts_are_longer_than_its_connections() -> None:
+    source = random.Random(4)
+    made: list[Connection] = []
+    wanted, seconds = True, 3
+    while wanted:
+        assert len(made) < 12
+        made.append(starting(940, 3.8, seconds, source))
+        goodput = made[-1].goodput
+        plan = GatePlan([], PROFILES["standard"], link_ups=False)
+        ruling = rule_on(made, goodput, goodput, Oracle(Bitrate.mbps(1e5), "none"), None, plan, Reference())
+        wanted, seconds = ruling.wanted is not None, ruling.wanted_s or 3
+    assert ruling.judgement.verdict is Verdict.PASS
+    assert made[0].seconds < made[-1].seconds
