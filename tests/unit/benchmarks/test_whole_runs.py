@@ -31,7 +31,7 @@ def test_a_steady_link_is_judged_right_in_one_and_three_connections() -> None:
     lab = SimulatedLab(Kind(steady), random.Random(1))
     lab.make_baseline(3)
     assert lab.baseline is not None
-    assert len(lab.baseline.runs) == 3 * RUNS_OF_A_DAY
+    assert len({session.day for session in lab.baseline.sessions}) == 3
     for slower, verdict, connections in ((0, Verdict.PASS, 1), (5, Verdict.FAIL, 3)):
         lab.new_day()
         lab.board.slower = slower
