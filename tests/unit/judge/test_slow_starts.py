@@ -12,7 +12,7 @@ from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.gate import GatePlan, Ruling, rule_on
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.starts import settle, shows_level, started
+from pytest_pinet.judge.starts import Started, settle, shows_level, started
 from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.quantities import Bitrate
@@ -95,3 +95,10 @@ def test_a_run_without_a_limit_ends_although_its_starts_are_longer_than_its_conn
         wanted, seconds = ruling.wanted is not None, ruling.wanted_s or 3
     assert ruling.judgement.verdict is Verdict.PASS
     assert made[0].seconds < made[-1].seconds
+
+
+def test_one_slow_start_among_many_connections_hides_no_other() -> None:
+    # By chance, one connection of a noisy link begins slowly and is 14 % faster than the others.
+    odd, usual = Started(1.0, True, 1075e6, 3.0), Started(0.0, True, 940e6, 3.0)
+    assert shows_level([odd, *[usual] * 9]) == [True] * 10
+    assert shows_level([odd, odd, *[usual] * 3]) == [True, True, False, False, False]
