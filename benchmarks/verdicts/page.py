@@ -60,9 +60,9 @@ PAGE = """# What the gate's verdicts are worth
 
 **At most 1 % of the verdicts are wrong (`--error-rate`), calibrated or not, if the baseline spans eight days and has
 seen the levels of the link, or if the days of the link differ by at most 0.8 %.** {kept} of {sure} simulated cases keep
-this promise. A case is a link with a change of its speed, judged in 600 gates or more. You need not wait eight days:
-[`pinet gate`](../how-to/gate-a-change.md) measures two builds in turn and answers at once, with at most 1 % of false
-alarms for a whole change.
+this promise ([counted with which rules](#how-the-cases-are-counted)). A case is a link with a change of its speed,
+judged in 600 gates or more. You need not wait eight days: [`pinet gate`](../how-to/gate-a-change.md) measures two
+builds in turn and answers at once, with at most 1 % of false alarms for a whole change.
 
 ## Where more verdicts are wrong
 
@@ -104,7 +104,8 @@ medians of links that are unchanged and 5 % slower. The last column has the wors
   though with other seeds. On *one day in four* (4 % lower), a tenth of the baselines have no lower day, so no rule can
   do much better. On *wandering far*, eight days in a row differ less than days that are far apart.
 """
-HOW = """By `python -m benchmarks.verdicts` (seed {seed}; {counts}) {made}. The time is simulated. All results, also of
+HOW = """By `python -m benchmarks.verdicts` (seed {seed}; {counts}) {made}.
+The time is simulated. All results, also of
 links that are 2 and 3 % slower or 10 % faster, are in `benchmarks/verdicts/{file}`."""
 WIDTH = 119
 
