@@ -16,7 +16,7 @@ import pytest
 
 from pytest_pinet.session import fixtures
 from pytest_pinet.session.fixtures import SESSION_MAKER, exact_gate, gate, link, tune
-from pytest_pinet.session.option_table import SETTINGS
+from pytest_pinet.session.option_table import EXACT, PINET, SETTINGS
 from pytest_pinet.session.settings import is_written
 
 if TYPE_CHECKING:
@@ -27,19 +27,17 @@ __all__ = ["exact_gate", "gate", "link", "tune"]
 SESSION_KEY: pytest.StashKey[PinetSession] = pytest.StashKey()
 
 MARKER = (
-    "pinet(board='*', nic='*', topology='pair', tuning={}, min, sum, share, fairness, tolerance, marginal, "
-    "retransmits, loss, latency, cpu, max_drops=None, profile=None, reset=False, tuning_required=False): measure "
-    "on every matching combination of the lab. min (goodput of the NIC) and sum (of all flows) are a bit rate or "
-    "a share of the physical limit; tolerance is how far goodput may be below its accepted baseline; each limit "
-    "can be a mapping from direction (tx, rx, bidir) to value. profile is fast, standard, soak or full. reset "
+    f"{PINET}: measure on every matching combination of the lab. min (goodput of the NIC) and sum (of all flows) are a "
+    "bit rate or a share of the physical limit; tolerance is how far goodput may be below its accepted baseline; each "
+    "limit can be a mapping from direction (tx, rx, bidir) to value. profile is fast, standard, soak or full. reset "
     "power-cycles the nodes first. tuning is a mapping such as {'rps': 'all'}, or a list of mappings, each one a "
     "separate combination; with tuning_required, a test whose tuning has no effect is not measured."
 )
 
 EXACT_MARKER = (
-    "exact(nic='*', instructions=None, tolerance=None): count what a build executes on an exact board, with "
-    "--pinet-exact. instructions is how much the instructions for each packet may grow, such as '1%', '1% and 20' or "
-    "{'gem_rx': '0'}; tolerance is how far virtual goodput may fall."
+    f"{EXACT}: count what a build executes on an exact board, with --pinet-exact. instructions is how much the "
+    "instructions for each packet may grow, such as '1%', '1% and 20' or {'gem_rx': '0'}; tolerance is how far virtual "
+    "goodput may fall."
 )
 
 _SUITES = Path(__file__).parent / "suites"

@@ -201,8 +201,6 @@ POSSIBLE = 10**18
 AFTER_START_S = 2.0
 # A connection may lie within its slow start as a whole if it is this much slower than connections with a level.
 WITHIN_START = 0.9
-# Starts are slow if this share of the connections shows one.
-SLOW_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -243,12 +241,12 @@ def shows_level(connections: Sequence[Started]) -> list[bool]:
     """Return, for each connection, whether it shows its level.
 
     It does not if it ended before its slow start did. If starts are slow, a much slower connection that is hardly
-    longer than the longest start may lie within its own. A single slow start among many connections may be noise.
+    longer than the longest start may lie within its own: much slower than the fastest quarter of all connections, too,
+    since the only one with a slow start may be the fastest by chance.
     """
     shown = [one.level for one in connections if one.slow_s and one.ended]
-    if len(shown) < SLOW_SHARE * len(connections):
-        shown = []
-    least = WITHIN_START * median(shown) if shown else 0.0
+    fast = sorted((one.level for one in connections), reverse=True)[: (len(connections) + 3) // 4]
+    least = WITHIN_START * min(median(shown), fast[-1]) if shown else 0.0
     longest = max((one.slow_s for one in connections), default=0.0)
     return [
         one.ended and bool(one.slow_s or not shown or one.seconds > longest + AFTER_START_S or one.level >= least)

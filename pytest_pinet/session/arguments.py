@@ -19,13 +19,10 @@ from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, Share, parse_duration, parse_size
 from pytest_pinet.model.topology import KINDS, all_names, parse_topology
 from pytest_pinet.model.tuning import UNTUNED
+from pytest_pinet.session.option_table import PINET
 from pytest_pinet.tuning.registry import names, read_tunings
 
 MARKER = "pinet"
-SIGNATURE = (
-    "pinet(board='*', nic='*', topology='pair', tuning={}, min=None, sum, share, fairness, tolerance, marginal, "
-    "retransmits, loss, latency, cpu, max_drops=None, profile=None, reset=False, tuning_required=False)"
-)
 ARGUMENTS = ("board", "nic", "topology", "tuning", *WORDS, "profile", "reset", "tuning_required")
 
 
@@ -71,7 +68,7 @@ def read_profile(where: str, value: object) -> str | None:
 
 def read_marker(test: str, markers: Sequence[pytest.Mark], where: Where | None = None) -> Request:
     """Return the request of a test. For each argument, the marker nearest to it counts. Raises ConfigError."""
-    arguments = nearest_arguments(test, MARKER, markers, ARGUMENTS, SIGNATURE)
+    arguments = nearest_arguments(test, MARKER, markers, ARGUMENTS, PINET)
     with mistake_in(f"{test}: topology"):
         named = globs_of(test, MARKER, "topology", arguments.get("topology", "pair"))
         topologies = tuple(parse_topology(text) for text in named)
@@ -103,7 +100,8 @@ class FlowLimits(TypedDict, total=False):
     """The limits of every measurement of goodput (``docs/reference/tests.md``). None is no limit.
 
     ``min`` and ``sum`` are a rate (``'2.3 Gbit/s'``) or a share of the physical limit (``'94%'``). ``share``,
-    ``fairness``, ``tolerance``, ``marginal``, ``retransmits`` and ``cpu`` are shares. ``latency`` is a duration.
+    ``fairness``, ``tolerance``, ``marginal`` and ``retransmits`` are shares; ``cpu`` is percent of a core
+    for each Gbit/s, such as ``'140%'``. ``latency`` is a duration.
     ``max_drops`` is a number. Each limit except ``marginal`` can be a mapping from direction to value.
     """
 

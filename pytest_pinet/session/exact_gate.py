@@ -22,10 +22,10 @@ from pytest_pinet.report.exact_text import exact_combination, exact_label
 from pytest_pinet.report.failure import MOST_LINES
 from pytest_pinet.report.text_wrap import wrap
 from pytest_pinet.session.arguments import globs_of, nearest_arguments
+from pytest_pinet.session.option_table import EXACT
 from pytest_pinet.session.settings import settings
 
 MARKER = "exact"
-SIGNATURE = "exact(nic='*', instructions=None, tolerance=None)"
 _ARGUMENTS = ("nic", INSTRUCTIONS, str(Metric.TOLERANCE))
 # The combination of a test whose boots have ended.
 COMBINATION_KEY: pytest.StashKey[CombinationRecord] = pytest.StashKey()
@@ -138,7 +138,7 @@ def read_marker(test: str, markers: Sequence[pytest.Mark]) -> tuple[tuple[str, .
 
     Raises ConfigError.
     """
-    given = nearest_arguments(test, MARKER, markers, _ARGUMENTS, SIGNATURE)
+    given = nearest_arguments(test, MARKER, markers, _ARGUMENTS, EXACT)
     globs = globs_of(test, MARKER, "nic", given.get("nic", "*"))
     with mistake_in(test):
         return globs, read_limits(given, Origin.MARKER)

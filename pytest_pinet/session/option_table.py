@@ -1,4 +1,4 @@
-"""The one declaration of all settings of a run.
+"""The one declaration of all settings of a run, and of the arguments of the markers.
 
 Each setting ``NAME`` is the option ``--pinet-NAME`` of pytest, ``--NAME`` of ``pinet gate``, the environment variable
 ``PINET_NAME`` and the key ``pinet_NAME`` of pytest's configuration file. ``plugin`` and ``cli.config`` make
@@ -11,6 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+# The arguments of the markers, for the list of ``pytest --markers`` and for messages about wrong ones.
+PINET = (
+    "pinet(board='*', nic='*', topology='pair', tuning={}, min, sum, share, fairness, tolerance, marginal, "
+    "retransmits, loss, latency, cpu, max_drops=None, profile=None, reset=False, tuning_required=False)"
+)
+EXACT = "exact(nic='*', instructions=None, tolerance=None)"
 
 # A value that xdist can send to its workers.
 Value = str | int | float | bool | None

@@ -80,7 +80,7 @@ def test_a_build_under_test_names_its_known_good_build_and_the_estimate_of_a_boo
     ]
     result.stdout.fnmatch_lines([
         "  without a calibration of boots, a verdict takes 6 turns at a tolerance of 2 %",
-        "  or more, 8 or 9 at a smaller one (4 if the build is more than 10 % slower, or",
+        "  or more, 8 or 9 at a smaller one (6 if the build is more than 10 % slower, or",
         "  after `pinet calibrate --boots`)",
     ])  # fmt: skip
     (project.path / "lab.calibration.yaml").write_text(CALIBRATION)
