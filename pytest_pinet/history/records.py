@@ -174,9 +174,14 @@ def _of_result(result: ResultRecord, run: StoredRun) -> Iterable[dict[str, Any]]
 
 
 def reason_of(direction: DirectionRecord) -> str:
-    """Return the reason of a verdict, perhaps that of its loss, latency or other extra value; empty if it has none."""
-    reasons = (direction.reason, *(extra.reason for extra in direction.extras if extra.verdict is direction.verdict))
-    return next(filter(None, reasons), "")
+    """Return the reason of a verdict; empty if it has none.
+
+    If goodput meets its limit, the reason of a bad verdict is that of its loss, latency or other extra value.
+    """
+    extras = [extra.reason for extra in direction.extras if extra.verdict is direction.verdict]
+    meets = direction.goodput_bps is None or direction.goodput_bps >= (direction.limit_bps or 0.0)
+    first = meets and direction.verdict not in GOOD
+    return next(filter(None, (*extras, direction.reason) if first else (direction.reason, *extras)), "")
 
 
 def newest(points: Iterable[Point]) -> list[Point]:

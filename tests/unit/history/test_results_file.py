@@ -17,17 +17,28 @@ from pytest_pinet.cli import pinet
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.accepting import candidate
 from pytest_pinet.history.history import keep_run, open_history
+from pytest_pinet.history.records import reason_of
 from pytest_pinet.history.results_file import goes_on, moment, read_run, read_whole_run, record_of
+from pytest_pinet.model.limits import Metric, Threshold
 from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.report.run_folder import RunFolder
 from tests.support.history_records import FIGURE, day
-from tests.support.report_records import result, run_record
+from tests.support.report_records import direction, result, run_record
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text(json.dumps(day(1).dump()))
     assert read_run(path) == read_whole_run(path) == day(1)
+
+
+def test_the_stored_reason_of_a_cost_above_its_limit_is_that_of_the_cost() -> None:
+    limit = Threshold(Metric.RETRANSMITS, 0.001, "at most 0.1% of segments retransmitted", "the call")
+    cost = {"limit": limit, "verdict": "fail", "reason": "retransmit rate 1.69% is above the limit 0.1%"}
+    reasons = {"above": "90.0 Mbit/s meets the limit 84.4 Mbit/s", "below": "80.0 Mbit/s is below the limit"}
+    above = direction(90e6, 84.4e6, "fail", reason=reasons["above"], extras=[cost])
+    below = direction(80e6, 84.4e6, "fail", reason=reasons["below"], extras=[cost])
+    assert [reason_of(above), reason_of(below)] == [cost["reason"], reasons["below"]]
 
 
 def test_bytes_of_a_console_that_are_no_text_are_read(tmp_path: Path) -> None:
