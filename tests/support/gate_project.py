@@ -33,9 +33,9 @@ CI = ("CI", "BUILD_NUMBER")
 # For a conftest, where the lab makes a link slow: processor time that other programs or a hypervisor took meanwhile is
 # then no excuse, which would make the result invalid. tests/unit/judge/test_busy.py tests the excuse.
 SLOW_ON_PURPOSE = """
-from pytest_pinet.judge import busy
+from pytest_pinet.judge import circumstances
 
-busy.OTHERS = busy.STOLEN = float("inf")
+circumstances.OTHERS = circumstances.STOLEN = float("inf")
 """
 # Links of test labs run at this share of their rate. Reports give values at full rate; counters do not.
 SCALE = 0.1
