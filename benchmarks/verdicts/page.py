@@ -17,7 +17,7 @@ from benchmarks.verdicts.harder_links import ALL
 from benchmarks.verdicts.ours import Ending
 from benchmarks.verdicts.trials import OURS, STALL, Cell, Turns, ideal
 from benchmarks.verdicts.unseen import UNSEEN
-from benchmarks.verdicts.whole_runs.published import section
+from benchmarks.verdicts.whole_runs.published import line, section
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.level import unseen_share
 from pytest_pinet.judge.profile import PROFILES
@@ -266,14 +266,14 @@ def _turns(turns: Sequence[dict[str, Any]]) -> list[str]:
 def _table(rows: Sequence[Row]) -> list[str]:
     found = {(one.link, one.case, one.rule): one for one in rows}
     heads = ("link", *(CASES[case] for case in JUDGED), "seconds", "one day")
-    lines = [_line(heads), _line(["---"] * len(heads))]
+    lines = [line(heads), line(["---"] * len(heads))]
     for link in (*ALL, *UNSEEN):
         own = [found.get((link, case, DAYS_8)) for case in JUDGED]
         seconds = [f"{one.median_s:g}" for one in (own[0], own[2]) if one]
         one_day = max((found[key].wrong for key in found if key[0] == link and key[2] == DAY_1), default=None)
         if any(own) or one_day is not None:
             first = "" if one_day is None else _bold(one_day)
-            lines.append(_line([TITLES.get(link, link), *map(_place, own), " / ".join(seconds), first]))
+            lines.append(line([TITLES.get(link, link), *map(_place, own), " / ".join(seconds), first]))
     return lines
 
 
@@ -284,10 +284,6 @@ def _place(one: Row | None) -> str:
 
 def _bold(wrong: float) -> str:
     return f"**{wrong:.1f}**" if wrong > TARGET else f"{wrong:.1f}"
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _series(values: Iterable[str]) -> str:
@@ -302,7 +298,7 @@ def profiles() -> str:
         "profile", "passes after", "fails after", "at most", "a link that is slower",
         "slower for good after 10 s of traffic", "a fault that comes and goes",
     )  # fmt: skip
-    lines = [_line(heads), _line(["---"] * len(heads))]
+    lines = [line(heads), line(["---"] * len(heads))]
     for profile in PROFILES.values():
         seconds = profile.passes_after * profile.connection_s
         share = unseen_share(profile.least_counted_s, ERROR_RATE) * 100
@@ -311,5 +307,5 @@ def profiles() -> str:
         fails = f"{profile.fails_after} connections"
         name = f"`{profile.name}`"
         most = f"{profile.budget_s:g} s"
-        lines.append(_line([name, f"{seconds} s of traffic", fails, most, "found", late, rare]))
+        lines.append(line([name, f"{seconds} s of traffic", fails, most, "found", late, rare]))
     return "\n".join(lines)

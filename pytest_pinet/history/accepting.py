@@ -109,7 +109,7 @@ def candidate(
     places, runs = zip(*(one for point in chosen for one in placed[id(point)]), strict=True)
     accepted = AcceptedBaseline(
         trend.figure,
-        _figure(Baseline(runs[0], runs, places=places)),
+        figure_of(Baseline(runs[0], runs, places=places)),
         runs,
         _build_of(chosen),
         today,
@@ -154,7 +154,7 @@ def _place(point: Point, one: ConnectionRecord) -> RunPlace:
     return RunPlace(_day(point).isoformat(), point.boot, point.link_up, one.number or 1, before_s)
 
 
-def _figure(baseline: Baseline) -> Bitrate:
+def figure_of(baseline: Baseline) -> Bitrate:
     """Return the mean of the days, of the mean of each day, of what its connections are at the first place.
 
     The mean, since connections may fall on two levels, and the limit applies to their long-run mean.

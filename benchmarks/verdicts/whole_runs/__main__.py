@@ -14,7 +14,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from benchmarks.verdicts.whole_runs.published import COUNTED, publish
+from benchmarks.verdicts.whole_runs.published import COUNTED, line, publish
 from benchmarks.verdicts.whole_runs.rows import ALLOWED, Cell, Count, cells, count
 from pytest_pinet.model.verdict import Verdict
 
@@ -45,11 +45,11 @@ def main() -> None:
         return
     missed = f"missed: the whole 95 % interval (Wilson) is above {ALLOWED:g} %"
     print(f"seed {chosen.seed}, {chosen.gates} gates a cell; {missed}\n")
-    print(_line(HEADS), _line(["---"] * len(HEADS)), sep="\n", flush=True)
+    print(line(HEADS), line(["---"] * len(HEADS)), sep="\n", flush=True)
     found: list[Count] = []
     for one, seconds in _counted(wanted, chosen.gates, chosen.seed, chosen.processes):
         found.append(one)
-        print(_line(row(one)), f" <!-- {seconds:.0f} s -->", sep="", flush=True)
+        print(line(row(one)), f" <!-- {seconds:.0f} s -->", sep="", flush=True)
         if chosen.words:
             print("\n".join(f"    {ending}: {why}" for ending, why in one.words.items()))
         if chosen.json:
@@ -107,10 +107,6 @@ def as_json(one: Count) -> dict[str, object]:
         "endings": one.endings,
         "apart": one.apart,
     }
-
-
-def _line(places: Sequence[str]) -> str:
-    return f"| {' | '.join(places)} |"
 
 
 if __name__ == "__main__":

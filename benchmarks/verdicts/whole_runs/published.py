@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -53,10 +53,10 @@ def section(width: int) -> str:
     rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for one in found:
         rows.setdefault((one["kind"], one["how"]), []).append(one)
-    lines = [_line(HEADS), _line(["---"] * len(HEADS))]
+    lines = [line(HEADS), line(["---"] * len(HEADS))]
     for (kind, how), own in rows.items():
         name = ", ".join(filter(None, (kind, JOBS[how] if JOBS[how] not in kind else "")))
-        lines.append(_line([name, *(_place([one for one in own if one["slower"] == by]) for by in CHANGES)]))
+        lines.append(line([name, *(_place([one for one in own if one["slower"] == by]) for by in CHANGES)]))
     return SECTION.format(text=fill(text, width, break_on_hyphens=False), table="\n".join(lines))
 
 
@@ -70,5 +70,6 @@ def _place(own: Sequence[Mapping[str, Any]]) -> str:
     return f"{f'**{share}**' if any(one['missed'] for one in own) else share}; {most:g}"
 
 
-def _line(places: Sequence[str]) -> str:
+def line(places: Iterable[str]) -> str:
+    """Return a line of a table in Markdown."""
     return f"| {' | '.join(places)} |"
