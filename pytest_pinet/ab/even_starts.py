@@ -34,12 +34,12 @@ class EvenStarts:
         if dut.endpoint.node.clock == VIRTUAL:
             return []
         old, cool = max(self.ages_s, default=0.0), min(self.celsius, default=1e3)
-        age_s = boot_traffic(dut).age_s
-        celsius = _celsius(dut)
+        boot = boot_traffic(dut)
+        age_s = celsius = None
 
         def even() -> bool:
             nonlocal age_s, celsius
-            age_s, celsius = boot_traffic(dut).age_s, _celsius(dut)
+            age_s, celsius = boot.age_s, _celsius(dut)
             return (age_s is None or age_s > old - AGE_S) and (celsius is None or celsius < cool + HOTTER_K)
 
         with doing("wait until the boot is as old and as cool as in the other turns"):

@@ -118,7 +118,7 @@ def rule_on(
     starts = [start_of(one) for one in connections]
     next_s = next_seconds(starts, plan.profile.connection_s)
     spent_s = math.fsum(one.traffic_seconds for one in connections)
-    over = spent_s + max(next_s, plan.profile.connection_s) > plan.profile.budget_s
+    over = plan.profile.more(spent_s, next_s) < 1
     if not counted:
         within = "" if all(one.ended for one in starts) else ": the start lasted longer than the connections"
         reason = f"no attempt gave a value{within}"

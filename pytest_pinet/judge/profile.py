@@ -87,6 +87,10 @@ class Profile:
         """The seconds that count in the shortest pass: a start may take the first second of each connection."""
         return self.passes_after * (self.connection_s - WARMUP_CAP_S)
 
+    def more(self, spent_s: float, next_s: float) -> int:
+        """Return how many more connections the budget allows, if each lasts ``next_s`` or as long as usual."""
+        return max(int((self.budget_s - spent_s + 1e-6) / max(self.connection_s, next_s)), 0)
+
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean
+from statistics import fmean, linear_regression
 from typing import NamedTuple
 
 from pytest_pinet.judge.baseline import Course
@@ -206,7 +206,7 @@ def decide(
     spent = math.fsum(one.traffic_seconds for one in connections)
     start_s = max((one.slow_s for one in starts), default=0.0)
     next_s = next_seconds(starts, profile.connection_s)
-    more = max(int((profile.budget_s - spent + 1e-6) / max(profile.connection_s, next_s)), 0)
+    more = profile.more(spent, next_s)
     # Connections that end at once use no budget, so their number ends the test, too.
     broken = sum(read(one) is None and one.traffic_seconds < profile.connection_s / 2 for one in connections)
     over = more < 1 or broken >= 2 * profile.fails_after
@@ -301,9 +301,8 @@ def _moved(usable: Sequence[_Like], error_rate: float) -> float:
         squares = variance(places) * (n - 1)
         if not squares:
             continue
-        middle, level = fmean(places), fmean(values)
-        slope = math.fsum((at - middle) * (one - level) for at, one in zip(places, values, strict=True)) / squares
-        left = math.fsum((one - level - slope * (at - middle)) ** 2 for at, one in zip(places, values, strict=True))
+        slope, start = linear_regression(places, values)
+        left = math.fsum((one - start - slope * at) ** 2 for at, one in zip(places, values, strict=True))
         sd = math.sqrt(max(left / (n - 2), FLOOR**2) / squares)
         if abs(slope) > student(1 - error_rate / 4, n - 2) * sd:
             found.append(math.expm1(slope * (max(places) - min(places))))

@@ -176,7 +176,7 @@ class Runs:
             observer.ensure(traffic.seconds + GRACE_S)
         self.management.before()
         tool = in_virtual_time(wrap_scaled(self._context.tool, link.scale), virtual)
-        jobs = [replace(one, source_port=source_port) for one in _jobs(link, traffic, self.management.at_end)]
+        jobs = _jobs(link, traffic, self.management.at_end, source_port)
         try:
             measurements = measure_together(tool, jobs, self._progress(traffic, number), watch, lead_s)
         except (LinkError, TrafficError) as error:
@@ -307,13 +307,13 @@ class Runs:
             self.connections[-1] = replace(self.connections[-1], evidence=merged)
 
 
-def _jobs(link: Link, traffic: Traffic, at_end: Mapping[str, str]) -> list[TrafficJob]:
+def _jobs(link: Link, traffic: Traffic, at_end: Mapping[str, str], source_port: int | None) -> list[TrafficJob]:
     jobs = []
     for run in link.combination.topology.runs(traffic.direction):
         a, b = link.ends[run.a], link.ends[run.b]
         cap_s = cap_for(link.facts.path_between(run.a, run.b).speed_mbps)
         sent = traffic.towards(run.direction)
-        jobs.append(TrafficJob(a.shell, b.shell, a.ip, b.ip, sent, cap_s, at_end=at_end))
+        jobs.append(TrafficJob(a.shell, b.shell, a.ip, b.ip, sent, cap_s, at_end=at_end, source_port=source_port))
     return jobs
 
 
