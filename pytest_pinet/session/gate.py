@@ -136,8 +136,8 @@ class Gate:
         ``opposed`` uses one iperf3 process for each direction of bidir, as ``peer_bitrate`` does; only the time in
         which both run counts. ``affinity`` binds iperf3 on the device under test to this CPU.
         ``profile`` (fast, standard, soak, full) and ``limits`` override the values of the marker. They have the same
-        names: ``min``, ``sum``, ``share``, ``fairness``, ``tolerance``, ``marginal``, ``retransmits``, ``loss``,
-        ``latency``, ``cpu``, ``max_drops``.
+        names: ``min``, ``sum``, ``share``, ``fairness``, ``tolerance``, ``cost_tolerance``, ``marginal``,
+        ``retransmits``, ``loss``, ``latency``, ``cpu``, ``max_drops``.
         Fails the test if a limit does not hold. Raises LabError, UnsupportedError, InvalidMeasurement, Inconclusive,
         ConfigError.
         """
