@@ -65,7 +65,7 @@ def _wire(packet: int) -> int:
 def tcp_goodput(speed_mbps: int, mtu: int, timestamps: bool, both_ways: bool = False, family: int = 4) -> Bitrate:
     """Return the limit of TCP: ``link * (MTU - 40 - 12 ts) / (MTU + 38)`` (RFC 9293, RFC 7323, IEEE 802.3).
 
-    The 40 bytes of headers are those of IPv4; IPv6 has 60.
+    IPv4 has 40 bytes of headers, IPv6 has 60.
 
     With both directions at once, the acknowledgements of the other direction share the wire: one frame for every
     SEGMENTS_PER_ACK segments.
@@ -78,7 +78,7 @@ def tcp_goodput(speed_mbps: int, mtu: int, timestamps: bool, both_ways: bool = F
 def udp_goodput(speed_mbps: int, mtu: int, family: int = 4) -> Bitrate:
     """Return the limit of UDP in packets of MTU bytes: ``link * (MTU - 28) / (max(MTU, 46) + 38)`` (RFC 768).
 
-    The 28 bytes of headers are those of IPv4; IPv6 has 48.
+    IPv4 has 28 bytes of headers, IPv6 has 48.
     """
     return Bitrate.mbps(speed_mbps * max(mtu - udp_headers(family), 0) / _wire(mtu))
 

@@ -178,7 +178,7 @@ def _run(ends: Sequence[Link], job: Kselftest, undo: UndoStack, watch: Callable[
 def configuration(ends: Sequence[Link], job: Kselftest) -> str:
     """Return net.config of the selftests (tools/testing/selftests/drivers/net/README.rst), which takes no quotes.
 
-    ``ends`` is the link with its addresses of IPv4, and perhaps with those of IPv6.
+    ``ends`` is the link with its addresses of IPv4, and perhaps a second time with addresses of IPv6.
     """
     lines = {
         "NETIF": ends[0].dut.device,
