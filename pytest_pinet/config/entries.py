@@ -115,7 +115,7 @@ def _plain(value: object) -> object:
         own = {
             one.name: (getattr(value, one.name), one.default_factory) for one in fields(value) if one.name != "where"
         }
-        # An empty list is a part that this entry does not have, and so is an empty mapping that may be left out.
+        # An empty list is a part that this entry does not have. An empty mapping that may be left out is one, too.
         return {
             name: _plain(part) for name, (part, default) in own.items() if part != () and (part or default is not dict)
         }

@@ -110,7 +110,7 @@ class ChangedDirectionRecord(SparseRecord):
 class ChangedCostRecord(SparseRecord):
     """One cost of the device under test in both builds, such as interrupts per Gbit: the mean of all connections.
 
-    The other keys are those of a direction: the verdict ``fail`` is a dearer B. Times are milliseconds per Gbit.
+    The other keys mean the same as for a direction; ``fail`` is a dearer B. Times are milliseconds per Gbit.
     """
 
     a: float | None

@@ -37,7 +37,7 @@ def connection(own: EndEvidence, peer: EndEvidence = PEER) -> Connection:
 
 
 def turns(count: int, b_costs: float, spread: float = 0.01, seed: int = 1) -> list[MeasuredTurn]:
-    """Return turns whose costs scatter by ``spread``; those of B are ``b_costs`` times as high."""
+    """Return turns whose costs scatter by ``spread``; the costs of B are ``b_costs`` times as high."""
     source = random.Random(seed)
     found = []
     for number in range(count):

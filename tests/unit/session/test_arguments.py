@@ -165,6 +165,7 @@ def test_quick_is_another_name_of_the_default_profile() -> None:
 DECIDING = {
     "--pinet-min": "pi3b:onboard=rx=40 Mbit/s",
     "--pinet-tolerance": "5%",
+    "--pinet-cost-tolerance": "20%",
     "--pinet-profile": "soak",
     "--pinet-error-rate": "2.5%",
     "--pinet-confirm": "connection",
