@@ -23,6 +23,7 @@ from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure import kselftest as measure_kselftest
 from pytest_pinet.measure import measurement
 from pytest_pinet.measure import ping as measure_ping
+from pytest_pinet.measure.background import background
 from pytest_pinet.measure.comparison import ComparisonPlan, StateComparison, compare, compared_record
 from pytest_pinet.measure.link_result import settings_of
 from pytest_pinet.measure.traffic_runner import MeasureContext, ProgressOfWays
@@ -85,8 +86,9 @@ class PlainMeasuring:
         if isinstance(job, Kselftest):
             return measure_kselftest.measure(call.link, job, raw, self.recorder.warn, self.access.watch)
         setup = USUAL_PATH if isinstance(job, StateComparison) else job.setup
-        with set_up(call.link, setup) as link:
-            return self._judged(replace(call, link=link), job, raw)
+        with set_up(call.link, setup) as link, background(link, setup.background, raw) as notes:
+            record = self._judged(replace(call, link=link), job, raw)
+        return record.replace(notes=[*record.notes, *notes])
 
     def _judged(self, call: GateCall, job: Traffic | Ping | StateComparison, raw: dict[str, str]) -> ResultRecord:
         link = call.link
