@@ -159,7 +159,7 @@ class PingResult(Result):
 
 
 @dataclass(frozen=True)
-class FiguresResult(Result):
+class ValuesResult(Result):
     """The result of ``gate.transactions`` and the like. It has no goodput.
 
     ``values`` has the median of each figure by its name (``transactions``, ``p90``), in its SI unit.

@@ -1,4 +1,4 @@
-"""Figures on the default virtual lab: transactions by sockperf, with and without a limit."""
+"""Values beside goodput on the default virtual lab: transactions by sockperf, with and without a limit."""
 
 from __future__ import annotations
 
