@@ -25,6 +25,7 @@ from pytest_pinet.model.quantities import (
     CpuCost,
     Duration,
     PerSecond,
+    PublishedShare,
     Share,
     Tolerance,
     parse_fraction,
@@ -64,7 +65,7 @@ class Metric(StrEnum):
     round-trip time under load; CPU, the processor time per Gbit/s at the device under test. MAX_DROPS, how often the
     link of the device under test may drop in one measurement, stands alone: it is no cost of a single connection.
 
-    The others are figures (``model/figures.py``); each one says whether its limit is a minimum or a maximum.
+    The others are values (``model/figures.py``); each one says whether its limit is a minimum or a maximum.
     """
 
     GOODPUT = "min"
@@ -278,7 +279,10 @@ class Limit:
             case Share() if self.metric in (Metric.GOODPUT, Metric.SUM):
                 if most is None:
                     raise TypeError(f"a limit of {self.metric} needs the physical limit")
-                number, words = self.bound.fraction * most.bps, f"{words} of {most}"
+                if isinstance(self.bound, PublishedShare) and self.bound.rate is not None:
+                    most = min(most, self.bound.rate)
+                number = self.bound.fraction * most.bps
+                words = f"{Share(self.bound.fraction)} of {most}"
             case Share():
                 number = self.bound.fraction
                 words = f"{number:.3g}" if self.metric is Metric.FAIRNESS else words
