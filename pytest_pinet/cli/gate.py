@@ -162,9 +162,10 @@ class RunWatcher:
     def pytest_configure(self, config: pytest.Config) -> None:
         """Give messages the names that the user wrote, and the suite its profile, before the session reads options."""
         from pytest_pinet.session import settings
+        from pytest_pinet.session.option_table import SETTINGS
 
         setattr(config.option, settings.SPELLED, self._spelled)
-        profile = next(one for one in settings.SETTINGS if one.name == "profile")
+        profile = next(one for one in SETTINGS if one.name == "profile")
         if self._has_suite and not settings.is_written(config, profile):
             setattr(config.option, profile.variable.lower(), SUITE_PROFILE)
 
