@@ -14,7 +14,7 @@ FILE = Path(__file__).with_name("results.json")
 
 def control_key(command: Command) -> str:
     """Return the name of a command's control. Commands that differ only in the build under test share one."""
-    what = command.unchanged if command.kind == "gate" else ""
+    what = f"{command.unchanged} {command.against}".strip() if command.kind == "gate" else ""
     words = (command.lab, command.kind, command.test, command.profile, what, *command.options)
     return " ".join(word for word in words if word)
 

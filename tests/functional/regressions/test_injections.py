@@ -19,8 +19,8 @@ from tests.support.gate_project import wait_until
 pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"), pytest.mark.slow]
 
 DUT_ADDRESS, NEAR_ADDRESS = "10.1.0.1", "10.1.0.2"
-# The lab's scale: links of 1 Gbit/s carry 94 Mbit/s.
-FULL_MBPS = 94.1
+# The lab's scale: links of 1 Gbit/s carry 19 Mbit/s.
+FULL_MBPS = 18.8
 
 
 class Pings(NamedTuple):
@@ -89,10 +89,10 @@ def errors(text: str) -> list[list[str]]:
 
 def test_a_link_that_was_idle_receives_at_116_kbit_s_until_it_is_opened_again(lab: Bench) -> None:
     device = lab.device("dut")
-    with inject.slow_after_idle(3, 116e3 / 941e6)(lab):
+    with inject.slow_after_idle(3, 116e3)(lab):
         assert received_mbps(lab) > 0.9 * FULL_MBPS
-        wait_until("the board to be slow after idle", lambda: limit(lab, "p1") == pytest.approx(11.7e3, rel=0.1))
-        assert received_mbps(lab, seconds=3) < 0.2
+        wait_until("the board to be slow after idle", lambda: limit(lab, "p1") == pytest.approx(116e3, rel=0.1))
+        assert received_mbps(lab, seconds=3) < 0.5
         lab.ssh("dut", f"ip link set {device} down; sleep 1; ip link set {device} up")
         address(lab)
         assert received_mbps(lab) > 0.9 * FULL_MBPS
@@ -121,7 +121,7 @@ def test_round_trips_take_70_ms_longer_and_nothing_is_lost(lab: Bench) -> None:
         seen = pings(lab, 20)
         assert seen.loss == 0
         assert 65 <= seen.rtt_ms - plain.rtt_ms <= 110
-        assert received_mbps(lab) > 20
+        assert received_mbps(lab) > 4
 
 
 def test_tx_is_frozen_while_the_board_receives(lab: Bench) -> None:
@@ -215,7 +215,7 @@ def test_a_nic_is_reset_under_load_in_both_directions_only(lab: Bench) -> None:
 
 def test_the_rate_falls_over_time(lab: Bench) -> None:
     with inject.decay(1.0, 0.05, over_s=10)(lab):
-        wait_until("the end of the decay", lambda: limit(lab, "p1") < 0.06 * 98e6)
+        wait_until("the end of the decay", lambda: limit(lab, "p1") < 0.06 * 19.7e6)
         assert received_mbps(lab, "-R") < 0.1 * FULL_MBPS
 
 
