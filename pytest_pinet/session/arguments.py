@@ -107,7 +107,8 @@ def parse_path(family: int, path: object) -> PathSetup:
     if not isinstance(path, Mapping) or not path or set(path) - {"delay", "loss"}:
         raise ConfigError(f"path={path!r}: expected {PATH_FORM}")
     delay_s = parse_seconds("delay", path["delay"]) if "delay" in path else 0.0
-    return PathSetup(family, delay_s, parse_share("loss", path["loss"]) if "loss" in path else 0.0)
+    loss = parse_share("loss", path["loss"]) if "loss" in path else 0.0
+    return PathSetup(family, delay_s, loss)
 
 
 class FlowLimits(TypedDict, total=False):
@@ -144,6 +145,19 @@ class PingLimits(TypedDict, total=False):
     loss: str | None
     latency: str | None
     marginal: str | None
+
+
+class FigureLimits(TypedDict, total=False):
+    """The limits of every value: ``tolerance`` below an accepted baseline, and the ``marginal`` band."""
+
+    tolerance: str | None
+    marginal: str | None
+
+
+class TransactionLimits(FigureLimits, total=False):
+    """The limits of ``gate.transactions``: the fewest for each second, such as ``'8000/s'``."""
+
+    transactions: str | None
 
 
 def parse_seconds(name: str, value: Duration) -> float:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypedDict, TypeVar, Unpack
 
@@ -14,6 +15,9 @@ from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.starts import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.comparison import State, StateComparison
+from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.transactions import Transactions
+from pytest_pinet.model.figures import FIGURES
 from pytest_pinet.model.limits import WORDS, Limit, Metric, Origin, Scope, parse_arguments
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
@@ -25,6 +29,7 @@ from pytest_pinet.model.traffic import (
     HttpTraffic,
     Kselftest,
     LadderTraffic,
+    PathSetup,
     Ping,
     Traffic,
 )
@@ -35,10 +40,19 @@ from pytest_pinet.model.verdict import (
     LadderResult,
     PingResult,
     TrafficResult,
+    ValuesResult,
     Verdict,
 )
 from pytest_pinet.session import arguments
-from pytest_pinet.session.arguments import Duration, FlowLimits, Limits, PingLimits, Rate, Size
+from pytest_pinet.session.arguments import (
+    Duration,
+    FlowLimits,
+    Limits,
+    PingLimits,
+    Rate,
+    Size,
+    TransactionLimits,
+)
 from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.session import PinetSession
@@ -106,6 +120,7 @@ class Gate:
     def __init__(self, session: PinetSession, item: pytest.Item) -> None:
         self._session = session
         self._item = item
+        self._background: tuple[Link, Traffic] | None = None
 
     def tcp(
         self,
@@ -292,7 +307,7 @@ class Gate:
                 arguments.parse_count("count", count),
                 arguments.parse_seconds("interval", interval),
                 size,
-                arguments.parse_path(family, path),
+                self._setup(link, family, path),
             )
             ping_tool.validate(ping)
             own = self._limits(link, limits)
@@ -312,6 +327,51 @@ class Gate:
             max_s=seen.rtt_max_s or 0.0,
             mdev_s=seen.rtt_mdev_s,
         )
+
+    def transactions(
+        self,
+        link: Link,
+        *,
+        size: int = 64,
+        duration: int = 5,
+        udp: bool = False,
+        profile: str | None = None,
+        **limits: Unpack[TransactionLimits],
+    ) -> ValuesResult:
+        """Measure how often for each second the peer answers a small request of the device under test.
+
+        The next request is sent when the answer has arrived. ``transactions`` (``'8000/s'``) is the limit, in the call,
+        the marker or the lab file. Each connection lasts ``duration`` (s).
+        """
+        return self._figures(link, "transactions", lambda: Transactions(duration, size, udp), profile, limits)
+
+    def _figures(
+        self,
+        link: Link,
+        what: str,
+        make: Callable[[], Probe],
+        profile: str | None,
+        limits: Mapping[str, object],
+    ) -> ValuesResult:
+        """Measure the values of a probe on fresh connections until each is judged, and record them.
+
+        ``limits`` are the arguments of the call: limits on these values, ``tolerance`` and ``marginal``.
+        """
+        try:
+            probe = make()
+            own = self._limits(link, limits)
+            accepted = [one.name for one in probe.figures if one.name in FIGURES]
+            for limit in own:
+                if limit.metric not in (*accepted, Metric.TOLERANCE):
+                    expected = ", ".join(f"{name}=" for name in (*accepted, "tolerance"))
+                    raise ConfigError(f"it has no limit {limit.metric}=; expected {expected}")
+            spending = self._session.profile(self._item, profile)
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"{self._item.nodeid}: {what}: {error}") from None
+        found = self._session.measure(GateCall(self._item, link, spending, own), probe)
+        every, seen = self._end(found), _of(found.figures)
+        values = {name: one.value for name, one in seen.items() if one.value is not None}
+        return ValuesResult(**every, values=MappingProxyType(values))
 
     def kselftest(
         self,
@@ -344,6 +404,38 @@ class Gate:
         results = _of(found.kselftest).results
         names = {kind: tuple(one.name for one in results if one.outcome == kind) for kind in ("pass", "skip")}
         return KselftestResult(**self._end(found), passed=names["pass"], skipped=names["skip"])
+
+    @contextmanager
+    def background(
+        self,
+        link: Link,
+        direction: str | None = None,
+        *,
+        udp: bool = False,
+        bitrate: Rate | None = None,
+        streams: int = 1,
+    ) -> Iterator[None]:
+        """Run TCP, or UDP with ``bitrate``, in the background of all gate calls in the ``with`` block.
+
+        It runs between the device under test and its first peer, also in topology chain: so forwarded and local
+        traffic run at once. It begins before the traffic of a call and ends after it. Its goodput is a note of the
+        result, and it is part of the id. If it ends too early, the call raises InvalidMeasurement.
+        """
+        try:
+            if self._background is not None:
+                raise ConfigError("background traffic runs already")
+            if direction not in (None, *Direction):
+                raise ConfigError(unknown("direction", str(direction), [str(way) for way in Direction]))
+            rate = None if bitrate is None else arguments.parse_rate(bitrate)
+            traffic = Traffic(Direction(direction or "tx"), udp, streams, bitrate=rate)
+            check(traffic)
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"{self._item.nodeid}: background: {error}") from None
+        self._background = link, traffic
+        try:
+            yield
+        finally:
+            self._background = None
 
     def compare(
         self,
@@ -408,7 +500,7 @@ class Gate:
             if duration_s is None:
                 duration_s = spending.connection_s - _warmup_cap_s(link)
             way = self._direction(link, read.pop("direction"))
-            read["setup"] = arguments.parse_path(read.pop("family"), read.pop("path"))
+            read["setup"] = self._setup(link, read.pop("family"), read.pop("path"))
             traffic = kind(way, duration_s=duration_s, warmup_s=warmup_s, **read)
             check(traffic)
             own = self._limits(link, limits)
@@ -456,6 +548,15 @@ class Gate:
             raise ConfigError(unknown("direction", str(wanted), [str(d) for d in Direction]))
         topology.runs(Direction(wanted))
         return Direction(wanted)
+
+    def _setup(self, link: Link, family: int, path: Mapping[str, str] | None) -> PathSetup:
+        setup = arguments.parse_path(family, path)
+        if self._background is None:
+            return setup
+        other, traffic = self._background
+        if other is not link:
+            raise ConfigError("the background traffic runs over another link")
+        return replace(setup, background=traffic)
 
     def _limits(self, link: Link, given: Mapping[str, object]) -> tuple[Limit, ...]:
         for word in given:
