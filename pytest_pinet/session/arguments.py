@@ -18,6 +18,7 @@ from pytest_pinet.model.limits import WAYS, WORDS, Limit, Metric, Origin, Scope,
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, Share, parse_duration, parse_size
 from pytest_pinet.model.topology import KINDS, all_names, parse_topology
+from pytest_pinet.model.traffic import PathSetup
 from pytest_pinet.model.tuning import UNTUNED
 from pytest_pinet.session.option_table import PINET
 from pytest_pinet.tuning.registry import names, read_tunings
@@ -96,6 +97,19 @@ Duration = str | int | float
 RATE_FORM = "a number for each second, such as '1200/s'"
 
 
+PATH_FORM = "a mapping such as {'delay': '20 ms', 'loss': '0.1%'}"
+
+
+def parse_path(family: int, path: object) -> PathSetup:
+    """Return the setup of ``family=`` and ``path=`` of a gate call. Raises ConfigError, ValueError."""
+    if path is None:
+        return PathSetup(family)
+    if not isinstance(path, Mapping) or not path or set(path) - {"delay", "loss"}:
+        raise ConfigError(f"path={path!r}: expected {PATH_FORM}")
+    delay_s = parse_seconds("delay", path["delay"]) if "delay" in path else 0.0
+    return PathSetup(family, delay_s, parse_share("loss", path["loss"]) if "loss" in path else 0.0)
+
+
 class FlowLimits(TypedDict, total=False):
     """The limits of every measurement of goodput (``docs/reference/tests.md``). None is no limit.
 
@@ -129,6 +143,19 @@ class PingLimits(TypedDict, total=False):
     loss: str | None
     latency: str | None
     marginal: str | None
+
+
+class FigureLimits(TypedDict, total=False):
+    """The limits of every value: ``tolerance`` below an accepted baseline, and the ``marginal`` band."""
+
+    tolerance: str | None
+    marginal: str | None
+
+
+class TransactionLimits(FigureLimits, total=False):
+    """The limits of ``gate.transactions``: the fewest for each second, such as ``'8000/s'``."""
+
+    transactions: str | None
 
 
 def parse_seconds(name: str, value: Duration) -> float:

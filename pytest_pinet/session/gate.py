@@ -14,6 +14,9 @@ from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.starts import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.comparison import State, StateComparison
+from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.transactions import Transactions
+from pytest_pinet.model.figures import FIGURES
 from pytest_pinet.model.limits import WORDS, Limit, Metric, Origin, Scope, parse_arguments
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
@@ -35,10 +38,19 @@ from pytest_pinet.model.verdict import (
     LadderResult,
     PingResult,
     TrafficResult,
+    ValuesResult,
     Verdict,
 )
 from pytest_pinet.session import arguments
-from pytest_pinet.session.arguments import Duration, FlowLimits, Limits, PingLimits, Rate, Size
+from pytest_pinet.session.arguments import (
+    Duration,
+    FlowLimits,
+    Limits,
+    PingLimits,
+    Rate,
+    Size,
+    TransactionLimits,
+)
 from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.session import PinetSession
@@ -123,6 +135,8 @@ class Gate:
         peer_bitrate: Rate | None = None,
         opposed: bool = False,
         affinity: int | None = None,
+        family: int = 4,
+        path: Mapping[str, str] | None = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> TrafficResult:
@@ -135,6 +149,8 @@ class Gate:
         ``bitrate`` is per stream and direction; ``peer_bitrate`` limits each stream of the peer in bidir.
         ``opposed`` uses one iperf3 process for each direction of bidir, as ``peer_bitrate`` does; only the time in
         which both run counts. ``affinity`` binds iperf3 on the device under test to this CPU.
+        ``family`` is that of IP: 4 or 6. ``path`` (``{"delay": "20 ms", "loss": "0.1%"}``) adds delay to each round
+        trip, and loses packets in both directions, at the peer.
         ``profile`` (fast, standard, soak, full) and ``limits`` override the values of the marker. They have the same
         names: ``min``, ``sum``, ``share``, ``fairness``, ``tolerance``, ``marginal``, ``retransmits``, ``loss``,
         ``latency``, ``cpu``, ``max_drops``.
@@ -154,6 +170,8 @@ class Gate:
             "length": length,
             "congestion": congestion,
             "affinity": affinity,
+            "family": family,
+            "path": path,
         }
         return self._measure(link, "tcp", profile, limits, values)
 
@@ -168,6 +186,8 @@ class Gate:
         warmup: Duration | None = None,
         window: Size | None = None,
         length: Size | None = None,
+        family: int = 4,
+        path: Mapping[str, str] | None = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> TrafficResult:
@@ -186,6 +206,8 @@ class Gate:
             "window": window,
             "bitrate": bitrate,
             "length": length,
+            "family": family,
+            "path": path,
         }
         return self._measure(link, "udp", profile, limits, values)
 
@@ -199,6 +221,8 @@ class Gate:
         streams: int = 1,
         duration: Duration | None = None,
         length: Size | None = None,
+        family: int = 4,
+        path: Mapping[str, str] | None = None,
         profile: str | None = None,
         **limits: Unpack[FlowLimits],
     ) -> LadderResult:
@@ -216,6 +240,8 @@ class Gate:
             "length": length,
             "rates": rates,
             "loss": loss,
+            "family": family,
+            "path": path,
         }
         found = self._run(link, "udp_ladder", profile, limits, values, LadderTraffic)
         return LadderResult(**self._end(found), knee=Bitrate(_of(found.ladder).knee_bps or 0.0))
@@ -229,6 +255,8 @@ class Gate:
         connections: int = 10,
         duration: Duration | None = None,
         requests: str | None = None,
+        family: int = 4,
+        path: Mapping[str, str] | None = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> HttpResult:
@@ -241,7 +269,15 @@ class Gate:
         topology = link.combination.topology.name
         if topology not in ("pair", "chain"):
             raise ConfigError(f"{self._item.nodeid}: http: topology {topology!r}: expected 'pair' or 'chain'")
-        values = {"direction": direction, "duration": duration, "warmup": 0, "streams": connections, "size": size}
+        values = {
+            "direction": direction,
+            "duration": duration,
+            "warmup": 0,
+            "streams": connections,
+            "size": size,
+            "family": family,
+            "path": path,
+        }
         found = self._run(link, "http", profile, limits, values, HttpTraffic, requests)
         return HttpResult(**self._end(found), requests_per_s=_of(found.http).requests_per_s)
 
@@ -252,6 +288,8 @@ class Gate:
         count: int = 10,
         interval: Duration = 0.2,
         size: int = 56,
+        family: int = 4,
+        path: Mapping[str, str] | None = None,
         profile: str | None = None,
         **limits: Unpack[PingLimits],
     ) -> PingResult:
@@ -262,7 +300,12 @@ class Gate:
         comes.
         """
         try:
-            ping = Ping(arguments.parse_count("count", count), arguments.parse_seconds("interval", interval), size)
+            ping = Ping(
+                arguments.parse_count("count", count),
+                arguments.parse_seconds("interval", interval),
+                size,
+                arguments.parse_path(family, path),
+            )
             ping_tool.validate(ping)
             own = self._limits(link, limits)
             for limit in own:
@@ -281,6 +324,51 @@ class Gate:
             max_s=seen.rtt_max_s or 0.0,
             mdev_s=seen.rtt_mdev_s,
         )
+
+    def transactions(
+        self,
+        link: Link,
+        *,
+        size: int = 64,
+        duration: int = 5,
+        udp: bool = False,
+        profile: str | None = None,
+        **limits: Unpack[TransactionLimits],
+    ) -> ValuesResult:
+        """Measure how often for each second the peer answers a small request of the device under test.
+
+        The next request is sent when the answer has arrived. ``transactions`` (``'8000/s'``) is the limit, in the call,
+        the marker or the lab file. Each connection lasts ``duration`` (s).
+        """
+        return self._figures(link, "transactions", lambda: Transactions(duration, size, udp), profile, limits)
+
+    def _figures(
+        self,
+        link: Link,
+        what: str,
+        make: Callable[[], Probe],
+        profile: str | None,
+        limits: Mapping[str, object],
+    ) -> ValuesResult:
+        """Measure the values of a probe on fresh connections until each is judged, and record them.
+
+        ``limits`` are the arguments of the call: limits on these values, ``tolerance`` and ``marginal``.
+        """
+        try:
+            probe = make()
+            own = self._limits(link, limits)
+            accepted = [one.name for one in probe.figures if one.name in FIGURES]
+            for limit in own:
+                if limit.metric not in (*accepted, Metric.TOLERANCE):
+                    expected = ", ".join(f"{name}=" for name in (*accepted, "tolerance"))
+                    raise ConfigError(f"it has no limit {limit.metric}=; expected {expected}")
+            spending = self._session.profile(self._item, profile)
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"{self._item.nodeid}: {what}: {error}") from None
+        found = self._session.measure(GateCall(self._item, link, spending, own), probe)
+        every, seen = self._end(found), _of(found.figures)
+        values = {name: one.value for name, one in seen.items() if one.value is not None}
+        return ValuesResult(**every, values=MappingProxyType(values))
 
     def kselftest(
         self,
@@ -377,6 +465,7 @@ class Gate:
             if duration_s is None:
                 duration_s = spending.connection_s - _warmup_cap_s(link)
             way = self._direction(link, read.pop("direction"))
+            read["setup"] = arguments.parse_path(read.pop("family"), read.pop("path"))
             traffic = kind(way, duration_s=duration_s, warmup_s=warmup_s, **read)
             check(traffic)
             own = self._limits(link, limits)
