@@ -67,7 +67,7 @@ def watch(
     \b
     pinet watch stalls/ --lab bench.yaml --for '40 h'
     pinet watch stalls/ --report
-    pinet watch ab/ pi5-1 --lab bench.yaml --build new/ --against old/ --traffic '0 s'
+    pinet watch ab/ pi5-1 --build new/ --against old/ --traffic '0 s'
 
     Exit code: 0 if no event was seen, the limit is kept, or B has as many events as A; 1 if not; 2 if the lab failed; 3
     if nothing is certain yet; 4 for wrong arguments.

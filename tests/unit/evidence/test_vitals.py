@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable
 
 import pytest
 
@@ -112,11 +111,9 @@ def test_traffic_that_ends_or_never_was_is_no_stall(
 def states(*lines: str) -> list[Sign]:
     """Return what one link shows in these seconds: ``RX TX CARRIER CHANGES TIMEOUTS``."""
     link = LinkWatch("dut eth0")
-    return [sign for at, line in enumerate(lines) for sign in link.add(at, *_sample(at, line), ())]
-
-
-def _sample(at: int, line: str) -> Iterable[Vitals]:
-    return parse(f"{at} eth0 {line} -")
+    return [
+        sign for at, line in enumerate(lines) for one in parse(f"{at} eth0 {line} -") for sign in link.add(at, one, ())
+    ]
 
 
 def test_a_carrier_that_goes_and_comes_is_a_drop_even_between_two_samples() -> None:
