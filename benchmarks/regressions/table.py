@@ -114,10 +114,10 @@ ROWS = (
     ),
     Row(
         *(5, "HAOS#4861, #4881", "6.12 -> 6.18, Pi 5 + Fritz!Box", "link down/up every 6-10 s", VIRTUAL),
-        scenario="the switch port goes down for 1 s every 8 s",
-        command=_test("test_line_rate", "fast"),
+        scenario="in each boot of build B the switch port goes down for 1 s every 8 s",
+        command=_IN_B,
         names="drop|carrier|went down|link",
-        injection=inject.flapping(8),
+        injection=inject.in_build_b(inject.flapping(8)),
     ),
     Row(
         *(6, "RPL#7343", "7.0.1 -> 7.1-rc1, Pi 5 PCIe", "835 -> 437 MB/s (NVMe), gen 3 lost", VIRTUAL),
