@@ -214,7 +214,9 @@ def test_a_nic_is_reset_under_load_in_both_directions_only(lab: Bench) -> None:
 
 
 def test_the_rate_falls_over_time(lab: Bench) -> None:
-    with inject.decay(1.0, 0.05, over_s=10)(lab):
+    with inject.decay(0.05, over_s=10)(lab):
+        assert limit(lab, "p1") == pytest.approx(19.7e6, rel=0.05)
+        received_mbps(lab, seconds=4)
         wait_until("the end of the decay", lambda: limit(lab, "p1") < 0.06 * 19.7e6)
         assert received_mbps(lab, "-R") < 0.1 * FULL_MBPS
 
