@@ -106,7 +106,13 @@ class Bench:
 
     def command_line(self, node: str) -> str:
         """Return the command line of the node's kernel, as the node sees it."""
-        return Path(f"/proc/{self.boot_of(node)}/root/proc/cmdline").read_text()
+        own = os.readlink("/proc/self/ns/mnt")
+        for process in (self.runtime.read_json("machines.json") or {"processes": []})["processes"]:
+            # The first process of a node is in the mount namespace of this machine.
+            pid = process["pid"]
+            if _names(pid, node) and os.readlink(f"/proc/{pid}/ns/mnt") != own:
+                return Path(f"/proc/{pid}/root/proc/cmdline").read_text()
+        raise LabError(f"{node} has no process of its own, so its kernel's command line cannot be read")
 
     def speed_mbps(self, node: str, interface: str = "onboard") -> int | None:
         """Return the speed that the node's device negotiated; None while the node is off or has no link."""

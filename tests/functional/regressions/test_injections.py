@@ -110,6 +110,10 @@ def test_a_link_goes_down_every_few_seconds(lab: Bench) -> None:
         wait_until("two drops of the link", lambda: carrier_changes(lab) - before >= 4)
 
 
+def test_the_command_line_of_a_boot_is_that_of_the_board(lab: Bench) -> None:
+    assert lab.command_line("dut") == lab.ssh("dut", "cat /proc/cmdline") != Path("/proc/cmdline").read_text()
+
+
 def test_87_percent_are_lost(lab: Bench) -> None:
     with inject.lost(0.87)(lab):
         assert 0.8 <= pings(lab, 200, 0.02).loss <= 0.94
