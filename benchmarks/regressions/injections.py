@@ -81,9 +81,12 @@ def in_build_b(injection: Injection) -> Injection:
                 now = bench.boot_of(DUT)
                 if now == boot:
                     return
-                boot = now
                 present.close()
-                if now and BUILD_B in bench.command_line(DUT).split():
+                line = bench.command_line(DUT)
+                if now and line is None:
+                    return
+                boot = now
+                if now and BUILD_B in (line or "").split():
                     present.enter_context(injection(bench))
 
             with repeated(step, 0.05):
