@@ -105,7 +105,7 @@ class Bench:
         return next(i for i in self._lab.nodes[node].interfaces if i.name == interface).device
 
     def command_line(self, node: str) -> str | None:
-        """Return the command line of the node's kernel, as the node sees it; None before its start script has set it."""
+        """Return the command line of the node's kernel as the node sees it; None before its start script has set it."""
         own, ours = Path("/proc/self/ns/mnt").readlink(), Path("/proc/cmdline").read_text()
         for process in (self.runtime.read_json("machines.json") or {"processes": []})["processes"]:
             # The first process of a node is in the mount namespace of this machine.
