@@ -125,7 +125,7 @@ def test_packets_are_counted_and_what_limits_them_is_named(run: Run, name: str, 
     assert result["id"] == f"pi3b:onboard/pair/packets-iperf3-{way}-s64"
     assert any("limit" in note for note in result["notes"])
     wire = 100e6 * SCALE / 8 / (64 + 66)
-    assert 0 < result["figures"]["packets"]["value"] < 1.2 * wire
+    assert 0 < result["figures"]["packets"]["value"] < 1.25 * wire
 
 
 def test_an_idle_link_has_percentiles_and_a_share_of_late_probes(run: Run) -> None:
