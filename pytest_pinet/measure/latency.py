@@ -33,8 +33,8 @@ _FLOWS = re.compile(r"sec .* [1-9][\d.]* [KMG]?Bytes ")
 class Latency:
     """Probes of ``size`` bytes over UDP, ``rate`` each second, from the device under test to its peer and back.
 
-    ``after_s``: a later answer is late, a lost one is late, too; None counts no late ones. ``load`` is the direction of a
-    TCP stream beside the probes; None is an idle link.
+    ``after_s``: a later answer is late, a lost one is late, too; None counts no late ones. ``load`` is the direction of
+    a TCP stream beside the probes; None is an idle link.
     """
 
     lasts_s: int = 5
