@@ -66,3 +66,11 @@ def test_long_both_ways(link: Link, gate: Gate) -> None:
 def test_without_a_drop(link: Link, gate: Gate) -> None:
     """Keeps the link busy for 10 min: EEE took it down every 2 min (raspberrypi/linux 7372)."""
     gate.tcp(link, duration="10 min", profile="fast", max_drops=0)
+
+
+@SOAK
+@pytest.mark.pinet(topology=["pair", "chain"])
+def test_background(link: Link, gate: Gate) -> None:
+    """Sends or forwards for a minute while other traffic comes in: a queue stopped (raspberrypi/linux 7024)."""
+    with gate.background(link, "rx"):
+        gate.tcp(link, "tx", duration="60 s", profile="fast", max_drops=0)
