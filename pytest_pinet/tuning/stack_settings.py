@@ -137,8 +137,9 @@ class Nat(DeviceSetting):
         if requested == "off":
             return f"nft delete table ip {_table(place)}"
         hook = "type nat hook postrouting priority 100;"
-        rule = f'oifname "{place.device}" masquerade'
-        return f"nft 'table ip {_table(place)} {{ chain post {{ {hook} {rule}; }}; }}'"
+        # With a VLAN, packets leave through eth0.7.
+        rules = "; ".join(f'oifname "{place.device}{more}" masquerade' for more in ("", ".*"))
+        return f"nft 'table ip {_table(place)} {{ chain post {{ {hook} {rules}; }}; }}'"
 
     def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
         state = before.values["nat"]

@@ -336,7 +336,7 @@ ALL_MODES = "\n\t                        ".join(
 
 
 def speed_bench(bench: Bench, pause: str = "No", negotiates: str = "on", follows: bool = True) -> None:
-    """Add an ethtool that keeps what it is told to advertise, and a device that follows it or stays at 1000 Mbit/s."""
+    """Add an ethtool that stores the advertised modes, and a device that follows it or stays at 1000 Mbit/s."""
     words = {"pause": pause, "negotiates": negotiates}
     for mask, modes, speed in (("8", "100baseT/Full", 100), ("2f", ALL_MODES, 1000), ("602f", ALL_MODES, 1000)):
         (bench.bin / f"0x{mask}").write_text(SPEED.format(modes=modes, speed=speed if follows else 1000, **words))
