@@ -52,8 +52,13 @@ class Figure:
 
 
 TRANSACTIONS = Figure("transactions", "/s", Better.UP)
+CONNECTIONS = Figure("connections", "/s", Better.UP)
+PACKETS = Figure("packets", "/s", Better.UP)
+P50, P90, P99 = (Figure(name, "s", Better.DOWN) for name in ("p50", "p90", "p99"))
+# One probe in 5 s, a thousand each second.
+LATE = Figure("late", "share", Better.DOWN, least=0.0002)
 # Values with a limit, by the word for it in lab files, markers and calls.
-FIGURES = {figure.name: figure for figure in (TRANSACTIONS,)}
+FIGURES = {figure.name: figure for figure in (TRANSACTIONS, CONNECTIONS, PACKETS, P50, P90, P99, LATE)}
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,12 @@ class Metric(StrEnum):
     CPU = "cpu"
     MAX_DROPS = "max_drops"
     TRANSACTIONS = "transactions"
+    CONNECTIONS = "connections"
+    PACKETS = "packets"
+    P50 = "p50"
+    P90 = "p90"
+    P99 = "p99"
+    LATE = "late"
 
 
 METRICS = tuple(metric.value for metric in Metric)

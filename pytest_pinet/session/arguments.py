@@ -159,6 +159,27 @@ class TransactionLimits(FigureLimits, total=False):
     transactions: str | None
 
 
+class ConnectionLimits(FigureLimits, total=False):
+    """The limits of ``gate.connections``: the fewest for each second, such as ``'900/s'``."""
+
+    connections: str | None
+
+
+class PacketLimits(FigureLimits, total=False):
+    """The limits of ``gate.packets``: the fewest for each second, such as ``'300k/s'``."""
+
+    packets: str | None
+
+
+class LatencyLimits(FigureLimits, total=False):
+    """The limits of ``gate.latency``: the longest round trip of a share of the probes, and the share of late ones."""
+
+    p50: str | None
+    p90: str | None
+    p99: str | None
+    late: str | None
+
+
 def parse_seconds(name: str, value: Duration) -> float:
     """Read a duration, in seconds."""
     if isinstance(value, bool) or (isinstance(value, int | float) and not 0 <= value < float("inf")):
