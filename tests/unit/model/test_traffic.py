@@ -214,7 +214,7 @@ def test_delay_and_loss_are_read_and_part_of_the_key() -> None:
     [
         ("20 ms", "path='20 ms': expected a mapping such as"),
         ({}, "path={}: expected a mapping such as"),
-        ({"jitter": "1 ms"}, "expected a mapping such as {'delay': '20 ms', 'loss': '0.1%'}"),
+        ({"jitter": "1 ms"}, "expected a mapping such as {'delay': '20 ms', 'loss': '0.1%', 'vlan': 7}"),
         ({"delay": "3 s"}, "delay of 3 s: expected at most 2 s"),
         ({"loss": "100%"}, "less than 100%"),
         ({"vlan": 4095}, "vlan=4095: expected 1 to 4094"),
