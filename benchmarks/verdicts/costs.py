@@ -130,8 +130,8 @@ def cell(board: str, known: bool, dearer_by: float, gates: int, seed: int) -> Ce
         ends["undecided"] += not dearer and bool({Relation.INCONCLUSIVE, Relation.GO_ON} & results)
         turns.append(count)
     turns.sort()
-    dearer, undecided = (round(ends[name] / gates, 4) for name in ("dearer", "undecided"))
-    return Cell(board, known, dearer_by, gates, dearer, undecided, turns[gates // 2], turns[-1])
+    of_dearer, of_undecided = (round(ends[name] / gates, 4) for name in ("dearer", "undecided"))
+    return Cell(board, known, dearer_by, gates, of_dearer, of_undecided, turns[gates // 2], turns[-1])
 
 
 def main() -> None:
