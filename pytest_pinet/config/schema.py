@@ -28,6 +28,7 @@ from pytest_pinet.model.fields import (
     Minimum,
     Name,
     Percentage,
+    PerSecond,
     Ports,
     Setting,
     Text,
@@ -75,6 +76,9 @@ class LimitSection(Section):
     tolerance: Tolerance | None = Field(
         None, description="how far goodput may be below its accepted baseline; of two parts, the larger decides"
     )
+    cost_tolerance: Percentage | None = Field(
+        None, description="how much more a Gbit may cost the device under test with build B than with A, such as '10%'"
+    )
     retransmits: Percentage | None = Field(
         None, description="largest share of TCP segments that are retransmitted, such as '0.1%'"
     )
@@ -85,6 +89,21 @@ class LimitSection(Section):
         None,
         description="how often the link of the device under test may drop in one measurement; by default a second "
         "drop, on a fresh link-up, fails",
+    )
+    transactions: PerSecond | None = Field(
+        None, description="fewest requests of gate.transactions that are answered for each second, such as '8000/s'"
+    )
+    connections: PerSecond | None = Field(
+        None, description="fewest connections of gate.connections for each second, such as '900/s'"
+    )
+    packets: PerSecond | None = Field(
+        None, description="fewest small packets of gate.packets for each second, such as '300k/s'"
+    )
+    p50: Latency | None = Field(None, description="longest round trip of half of the probes of gate.latency")
+    p90: Latency | None = Field(None, description="longest round trip of 90 % of the probes of gate.latency")
+    p99: Latency | None = Field(None, description="longest round trip of 99 % of the probes of gate.latency")
+    late: Percentage | None = Field(
+        None, description="largest share of the probes of gate.latency that are later than its after="
     )
     marginal: Marginal | None = Field(
         None, description="width of the band, as a share of the limit, where a value that meets the limit is marginal"

@@ -13,15 +13,19 @@ from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
 
 from pytest_pinet.execution.names import unknown
+from pytest_pinet.model.figures import FIGURES, Better
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import (
     CPU_FORM,
     DURATION_FORM,
+    PER_SECOND_FORM,
     TOLERANCE_FORM,
     TOLERANCE_PARTS,
     Bitrate,
     CpuCost,
     Duration,
+    PerSecond,
+    PublishedShare,
     Share,
     Tolerance,
     parse_fraction,
@@ -35,10 +39,11 @@ MARGINAL = "marginal"
 # A link that drops more often in a measurement gives no value, whatever a limit allows.
 MOST_DROPS = 10
 PART_FORM = "a share such as '0.1%'"
+COST_TOLERANCE_FORM = "a share such as '10%', more than 0% and less than 100%"
 MARGINAL_FORM = "a share such as '2%', more than 0% and less than 100%"
 
 # A number of link drops is a plain number.
-Bound = Bitrate | Share | Tolerance | Duration | CpuCost | int
+Bound = Bitrate | Share | Tolerance | Duration | CpuCost | PerSecond | int
 
 
 class Origin(IntEnum):
@@ -55,11 +60,13 @@ class Metric(StrEnum):
 
     Minima: GOODPUT of the NIC under test (of each NIC, if several pairs run at once); SUM of all flows; SHARE, the
     lowest share of its fair rate that a flow got; FAIRNESS, Jain's index over these shares; TOLERANCE, how far goodput
-    may lie below its accepted baseline.
+    may lie below its accepted baseline; COST_TOLERANCE, how much more a Gbit may cost the device under test.
 
     Maxima: RETRANSMITS, as a share of all sent segments; LOSS, as a share of all datagrams; LATENCY, the mean
     round-trip time under load; CPU, the processor time per Gbit/s at the device under test. MAX_DROPS, how often the
     link of the device under test may drop in one measurement, stands alone: it is no cost of a single connection.
+
+    The others are values (``model/figures.py``); each one says whether its limit is a minimum or a maximum.
     """
 
     GOODPUT = "min"
@@ -67,11 +74,19 @@ class Metric(StrEnum):
     SHARE = "share"
     FAIRNESS = "fairness"
     TOLERANCE = "tolerance"
+    COST_TOLERANCE = "cost_tolerance"
     RETRANSMITS = "retransmits"
     LOSS = "loss"
     LATENCY = "latency"
     CPU = "cpu"
     MAX_DROPS = "max_drops"
+    TRANSACTIONS = "transactions"
+    CONNECTIONS = "connections"
+    PACKETS = "packets"
+    P50 = "p50"
+    P90 = "p90"
+    P99 = "p99"
+    LATE = "late"
 
 
 METRICS = tuple(metric.value for metric in Metric)
@@ -94,6 +109,13 @@ def _tolerance(value: object) -> Tolerance:
     return Tolerance.parse(value if isinstance(value, dict) else parse_text(value, TOLERANCE_FORM))
 
 
+def _cost_tolerance(value: object) -> Share:
+    share = Share.parse(parse_text(value, COST_TOLERANCE_FORM), COST_TOLERANCE_FORM)
+    if not 0 < share.fraction < 1:
+        raise ValueError(f"{value!r} is out of range; expected {COST_TOLERANCE_FORM}")
+    return share
+
+
 def _part(value: object) -> Share:
     """A share of segments or datagrams. Bare numbers are refused: ``0.1`` could mean a tenth, or 0.1 %."""
     return Share.parse(parse_text(value, PART_FORM), PART_FORM)
@@ -104,6 +126,13 @@ def _latency(value: object) -> Duration:
     if not latency.seconds:
         raise ValueError(f"{value!r} can never be met; expected {DURATION_FORM}, longer than 0 s")
     return latency
+
+
+def _per_second(value: object) -> PerSecond:
+    rate = PerSecond.parse(parse_text(value, PER_SECOND_FORM))
+    if not rate.number:
+        raise ValueError(f"{value!r} is met by anything; expected {PER_SECOND_FORM}, above 0")
+    return rate
 
 
 def _cpu(value: object) -> CpuCost:
@@ -142,6 +171,7 @@ _KINDS: dict[Metric, _Kind] = {
     Metric.GOODPUT: _Kind(parse_minimum),
     Metric.SUM: _Kind(parse_minimum),
     Metric.TOLERANCE: _Kind(_tolerance),
+    Metric.COST_TOLERANCE: _Kind(_cost_tolerance),
     Metric.SHARE: _Kind(parse_fraction, "least share", "{} of its fair share for each flow", _percent),
     Metric.FAIRNESS: _Kind(parse_fraction, "Jain's index", "Jain's index {}", lambda index: f"{index:.3f}"),
     Metric.RETRANSMITS: _Kind(
@@ -174,6 +204,8 @@ _KINDS: dict[Metric, _Kind] = {
     ),
     Metric.MAX_DROPS: _Kind(_count),
 }
+_READERS: dict[str, Callable[[object], Bound]] = {"/s": _per_second, "s": _latency, "share": _part}
+_KINDS |= {Metric(one.name): _Kind(_READERS[one.unit], one.name, "{}", one.show) for one in FIGURES.values()}
 
 
 @dataclass(frozen=True)
@@ -226,10 +258,10 @@ EVERYWHERE = Scope()
 class Limit:
     """The least (of MAXIMA: the highest) allowed value of one metric, in its scope.
 
-    ``bound`` is a Bitrate or Share for GOODPUT and SUM; a Share for SHARE, FAIRNESS, RETRANSMITS and LOSS; a Tolerance
-    for TOLERANCE, a Duration for LATENCY, a CpuCost for CPU, a number for MAX_DROPS. ``marginal``: a value that meets
-    the bound by less than this share of the bound is marginal. ``source`` says where the limit was written
-    (``lab/virtual.yaml:88``, ``min='94%' of the marker`` or ``--pinet-min 90%``).
+    ``bound`` is a Bitrate or Share for GOODPUT and SUM; a Share for SHARE, FAIRNESS, COST_TOLERANCE, RETRANSMITS and
+    LOSS; a Tolerance for TOLERANCE, a Duration for LATENCY, a CpuCost for CPU, a number for MAX_DROPS. ``marginal``: a
+    value that meets the bound by less than this share of the bound is marginal. ``source`` says where the limit was
+    written (``lab/virtual.yaml:88``, ``min='94%' of the marker`` or ``--pinet-min 90%``).
     """
 
     bound: Bound
@@ -263,7 +295,10 @@ class Limit:
             case Share() if self.metric in (Metric.GOODPUT, Metric.SUM):
                 if most is None:
                     raise TypeError(f"a limit of {self.metric} needs the physical limit")
-                number, words = self.bound.fraction * most.bps, f"{words} of {most}"
+                if isinstance(self.bound, PublishedShare) and self.bound.rate is not None:
+                    most = min(most, self.bound.rate)
+                number = self.bound.fraction * most.bps
+                words = f"{Share(self.bound.fraction)} of {most}"
             case Share():
                 number = self.bound.fraction
                 words = f"{number:.3g}" if self.metric is Metric.FAIRNESS else words
@@ -271,6 +306,8 @@ class Limit:
                 number = self.bound.seconds
             case CpuCost():
                 number = self.bound.percent
+            case PerSecond():
+                number = self.bound.number
             case _:
                 raise TypeError(f"a limit of {self.metric} has no threshold {self.bound!r}")
         words = _KINDS[self.metric].words.format(words)
@@ -315,7 +352,8 @@ class Threshold:
         noun = f"{kind.noun} " if kind.noun else ""
         if not math.isfinite(value):
             return Verdict.INVALID, f"{noun}{value} is not a finite number: a measurement error"
-        at_most = self.metric in MAXIMA
+        figure = FIGURES.get(self.metric)
+        at_most = self.metric in MAXIMA or (figure is not None and figure.better is Better.DOWN)
         misses = value > self.number if at_most else value < self.number
         relation = f"is {'above' if at_most else 'below'}" if misses else "meets"
         reason = f"{noun}{kind.show(value)} {relation} the limit {kind.show(self.number)}"
@@ -329,7 +367,7 @@ class Threshold:
             verdict, reason = Verdict.MARGINAL, f"{reason}, within the marginal band of {Share(self.marginal)}"
         if self.baseline:
             difference = (value / self.baseline - 1) * 100
-            reason += f"; the baseline is {Bitrate(self.baseline)} ({difference:+.1f} %)"
+            reason += f"; the baseline is {kind.show(self.baseline)} ({difference:+.1f} %)"
         return verdict, reason
 
 

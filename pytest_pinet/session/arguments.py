@@ -18,6 +18,7 @@ from pytest_pinet.model.limits import WAYS, WORDS, Limit, Metric, Origin, Scope,
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, Share, parse_duration, parse_size
 from pytest_pinet.model.topology import KINDS, all_names, parse_topology
+from pytest_pinet.model.traffic import PathSetup
 from pytest_pinet.model.tuning import UNTUNED
 from pytest_pinet.session.option_table import PINET
 from pytest_pinet.tuning.registry import names, read_tunings
@@ -96,12 +97,26 @@ Duration = str | int | float
 RATE_FORM = "a number for each second, such as '1200/s'"
 
 
+PATH_FORM = "a mapping such as {'delay': '20 ms', 'loss': '0.1%', 'vlan': 7}"
+
+
+def parse_path(family: int, path: object) -> PathSetup:
+    """Return the setup of ``family=`` and ``path=`` of a gate call. Raises ConfigError, ValueError."""
+    if path is None:
+        return PathSetup(family)
+    if not isinstance(path, Mapping) or not path or set(path) - {"delay", "loss", "vlan"}:
+        raise ConfigError(f"path={path!r}: expected {PATH_FORM}")
+    delay_s = parse_seconds("delay", path["delay"]) if "delay" in path else 0.0
+    loss = parse_share("loss", path["loss"]) if "loss" in path else 0.0
+    return PathSetup(family, delay_s, loss, path.get("vlan"))
+
+
 class FlowLimits(TypedDict, total=False):
     """The limits of every measurement of goodput (``docs/reference/tests.md``). None is no limit.
 
     ``min`` and ``sum`` are a rate (``'2.3 Gbit/s'``) or a share of the physical limit (``'94%'``). ``share``,
-    ``fairness``, ``tolerance``, ``marginal`` and ``retransmits`` are shares; ``cpu`` is percent of a core
-    for each Gbit/s, such as ``'140%'``. ``latency`` is a duration.
+    ``fairness``, ``tolerance``, ``cost_tolerance``, ``marginal`` and ``retransmits`` are shares; ``cpu`` is
+    percent of a core for each Gbit/s, such as ``'140%'``. ``latency`` is a duration.
     ``max_drops`` is a number. Each limit except ``marginal`` can be a mapping from direction to value.
     """
 
@@ -110,6 +125,7 @@ class FlowLimits(TypedDict, total=False):
     share: str | float | Mapping[str, str | float] | None
     fairness: str | float | Mapping[str, str | float] | None
     tolerance: str | Mapping[str, object] | None
+    cost_tolerance: str | Mapping[str, str] | None
     marginal: str | None
     retransmits: str | Mapping[str, str] | None
     latency: str | Mapping[str, str] | None
@@ -129,6 +145,40 @@ class PingLimits(TypedDict, total=False):
     loss: str | None
     latency: str | None
     marginal: str | None
+
+
+class FigureLimits(TypedDict, total=False):
+    """The limits of every value: ``tolerance`` below an accepted baseline, and the ``marginal`` band."""
+
+    tolerance: str | None
+    marginal: str | None
+
+
+class TransactionLimits(FigureLimits, total=False):
+    """The limits of ``gate.transactions``: the fewest for each second, such as ``'8000/s'``."""
+
+    transactions: str | None
+
+
+class ConnectionLimits(FigureLimits, total=False):
+    """The limits of ``gate.connections``: the fewest for each second, such as ``'900/s'``."""
+
+    connections: str | None
+
+
+class PacketLimits(FigureLimits, total=False):
+    """The limits of ``gate.packets``: the fewest for each second, such as ``'300k/s'``."""
+
+    packets: str | None
+
+
+class LatencyLimits(FigureLimits, total=False):
+    """The limits of ``gate.latency``: the longest round trip of a share of the probes, and the share of late ones."""
+
+    p50: str | None
+    p90: str | None
+    p99: str | None
+    late: str | None
 
 
 def parse_seconds(name: str, value: Duration) -> float:
@@ -201,6 +251,7 @@ def with_requests(
 _FORMS = {
     Metric.GOODPUT: "'90%', '2.3 Gbit/s' or 'pi4b:*/pair=tx=700 Mbit/s'",
     Metric.TOLERANCE: "'3%', '3% and 20 Mbit/s' or 'pi4b:*/pair=tx=5%'",
+    Metric.COST_TOLERANCE: "'10%' or 'pi4b:*/pair=tx=20%'",
 }
 
 

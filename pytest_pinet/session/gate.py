@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypedDict, TypeVar, Unpack
 
@@ -14,6 +15,12 @@ from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.starts import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.comparison import State, StateComparison
+from pytest_pinet.measure.connections import Connections
+from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.latency import Latency
+from pytest_pinet.measure.packets import Packets
+from pytest_pinet.measure.transactions import Transactions
+from pytest_pinet.model.figures import FIGURES
 from pytest_pinet.model.limits import WORDS, Limit, Metric, Origin, Scope, parse_arguments
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
@@ -25,6 +32,7 @@ from pytest_pinet.model.traffic import (
     HttpTraffic,
     Kselftest,
     LadderTraffic,
+    PathSetup,
     Ping,
     Traffic,
 )
@@ -35,10 +43,22 @@ from pytest_pinet.model.verdict import (
     LadderResult,
     PingResult,
     TrafficResult,
+    ValuesResult,
     Verdict,
 )
 from pytest_pinet.session import arguments
-from pytest_pinet.session.arguments import Duration, FlowLimits, Limits, PingLimits, Rate, Size
+from pytest_pinet.session.arguments import (
+    ConnectionLimits,
+    Duration,
+    FlowLimits,
+    LatencyLimits,
+    Limits,
+    PacketLimits,
+    PingLimits,
+    Rate,
+    Size,
+    TransactionLimits,
+)
 from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.session import PinetSession
@@ -106,6 +126,7 @@ class Gate:
     def __init__(self, session: PinetSession, item: pytest.Item) -> None:
         self._session = session
         self._item = item
+        self._background: tuple[Link, Traffic] | None = None
 
     def tcp(
         self,
@@ -123,6 +144,8 @@ class Gate:
         peer_bitrate: Rate | None = None,
         opposed: bool = False,
         affinity: int | None = None,
+        family: int = 4,
+        path: Mapping[str, str | int] | None = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> TrafficResult:
@@ -135,9 +158,11 @@ class Gate:
         ``bitrate`` is per stream and direction; ``peer_bitrate`` limits each stream of the peer in bidir.
         ``opposed`` uses one iperf3 process for each direction of bidir, as ``peer_bitrate`` does; only the time in
         which both run counts. ``affinity`` binds iperf3 on the device under test to this CPU.
+        ``family`` is that of IP: 4 or 6. ``path`` (``{"delay": "20 ms", "loss": "0.1%"}``) adds delay to each round
+        trip, and loses packets in both directions, at the peer; ``{"vlan": 7}`` tags all frames.
         ``profile`` (fast, standard, soak, full) and ``limits`` override the values of the marker. They have the same
-        names: ``min``, ``sum``, ``share``, ``fairness``, ``tolerance``, ``marginal``, ``retransmits``, ``loss``,
-        ``latency``, ``cpu``, ``max_drops``.
+        names: ``min``, ``sum``, ``share``, ``fairness``, ``tolerance``, ``cost_tolerance``, ``marginal``,
+        ``retransmits``, ``loss``, ``latency``, ``cpu``, ``max_drops``.
         Fails the test if a limit does not hold. Raises LabError, UnsupportedError, InvalidMeasurement, Inconclusive,
         ConfigError.
         """
@@ -154,6 +179,8 @@ class Gate:
             "length": length,
             "congestion": congestion,
             "affinity": affinity,
+            "family": family,
+            "path": path,
         }
         return self._measure(link, "tcp", profile, limits, values)
 
@@ -168,6 +195,8 @@ class Gate:
         warmup: Duration | None = None,
         window: Size | None = None,
         length: Size | None = None,
+        family: int = 4,
+        path: Mapping[str, str | int] | None = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> TrafficResult:
@@ -186,6 +215,8 @@ class Gate:
             "window": window,
             "bitrate": bitrate,
             "length": length,
+            "family": family,
+            "path": path,
         }
         return self._measure(link, "udp", profile, limits, values)
 
@@ -199,6 +230,8 @@ class Gate:
         streams: int = 1,
         duration: Duration | None = None,
         length: Size | None = None,
+        family: int = 4,
+        path: Mapping[str, str | int] | None = None,
         profile: str | None = None,
         **limits: Unpack[FlowLimits],
     ) -> LadderResult:
@@ -216,6 +249,8 @@ class Gate:
             "length": length,
             "rates": rates,
             "loss": loss,
+            "family": family,
+            "path": path,
         }
         found = self._run(link, "udp_ladder", profile, limits, values, LadderTraffic)
         return LadderResult(**self._end(found), knee=Bitrate(_of(found.ladder).knee_bps or 0.0))
@@ -229,6 +264,8 @@ class Gate:
         connections: int = 10,
         duration: Duration | None = None,
         requests: str | None = None,
+        family: int = 4,
+        path: Mapping[str, str | int] | None = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> HttpResult:
@@ -241,7 +278,15 @@ class Gate:
         topology = link.combination.topology.name
         if topology not in ("pair", "chain"):
             raise ConfigError(f"{self._item.nodeid}: http: topology {topology!r}: expected 'pair' or 'chain'")
-        values = {"direction": direction, "duration": duration, "warmup": 0, "streams": connections, "size": size}
+        values = {
+            "direction": direction,
+            "duration": duration,
+            "warmup": 0,
+            "streams": connections,
+            "size": size,
+            "family": family,
+            "path": path,
+        }
         found = self._run(link, "http", profile, limits, values, HttpTraffic, requests)
         return HttpResult(**self._end(found), requests_per_s=_of(found.http).requests_per_s)
 
@@ -252,6 +297,8 @@ class Gate:
         count: int = 10,
         interval: Duration = 0.2,
         size: int = 56,
+        family: int = 4,
+        path: Mapping[str, str | int] | None = None,
         profile: str | None = None,
         **limits: Unpack[PingLimits],
     ) -> PingResult:
@@ -262,7 +309,12 @@ class Gate:
         comes.
         """
         try:
-            ping = Ping(arguments.parse_count("count", count), arguments.parse_seconds("interval", interval), size)
+            ping = Ping(
+                arguments.parse_count("count", count),
+                arguments.parse_seconds("interval", interval),
+                size,
+                self._setup(link, family, path),
+            )
             ping_tool.validate(ping)
             own = self._limits(link, limits)
             for limit in own:
@@ -281,6 +333,119 @@ class Gate:
             max_s=seen.rtt_max_s or 0.0,
             mdev_s=seen.rtt_mdev_s,
         )
+
+    def transactions(
+        self,
+        link: Link,
+        *,
+        size: int = 64,
+        duration: int = 5,
+        udp: bool = False,
+        profile: str | None = None,
+        **limits: Unpack[TransactionLimits],
+    ) -> ValuesResult:
+        """Measure how often for each second the peer answers a small request of the device under test.
+
+        The next request is sent when the answer has arrived. ``transactions`` (``'8000/s'``) is the limit, in the call,
+        the marker or the lab file. Each connection lasts ``duration`` (s).
+        """
+        return self._figures(link, "transactions", lambda: Transactions(duration, size, udp), profile, limits)
+
+    def connections(
+        self,
+        link: Link,
+        direction: str = "tx",
+        *,
+        duration: int = 5,
+        profile: str | None = None,
+        **limits: Unpack[ConnectionLimits],
+    ) -> ValuesResult:
+        """Measure how often for each second a connection is made, one octet answered, and the connection closed.
+
+        nginx of the device under test (``direction`` tx) or of its peer (rx) serves wrk of the other end. The limit is
+        ``connections`` (``'900/s'``).
+        """
+
+        def probe() -> Probe:
+            return Connections(self._direction(link, direction), duration)
+
+        return self._figures(link, "connections", probe, profile, limits)
+
+    def packets(
+        self,
+        link: Link,
+        direction: str = "tx",
+        *,
+        size: int = 64,
+        duration: int = 5,
+        profile: str | None = None,
+        **limits: Unpack[PacketLimits],
+    ) -> ValuesResult:
+        """Measure how many datagrams of ``size`` bytes the device under test sends (tx) or receives (rx) each second.
+
+        The kernel's counters of both ends show what limits. If the peer cannot send more, the device under test was not
+        measured, and the result is inconclusive. The limit is ``packets`` (``'300k/s'``).
+        """
+
+        def probe() -> Probe:
+            return Packets(self._direction(link, direction), duration, size)
+
+        return self._figures(link, "packets", probe, profile, limits)
+
+    def latency(
+        self,
+        link: Link,
+        load: str | None = None,
+        *,
+        after: Duration | None = None,
+        rate: int = 1000,
+        size: int = 64,
+        duration: int = 5,
+        profile: str | None = None,
+        **limits: Unpack[LatencyLimits],
+    ) -> ValuesResult:
+        """Measure round trips of ``rate`` probes each second, on the idle link or beside a TCP stream.
+
+        ``load`` is the direction of the stream: tx, rx or bidir. The limits are ``p50``, ``p90``, ``p99`` (``'1.2
+        ms'``: the longest round trip of this share of the probes), and ``late`` (``'1%'``), the share of probes that
+        take longer than ``after`` or are lost.
+        """
+
+        def probe() -> Probe:
+            if "late" in limits and after is None:
+                raise ConfigError("late= needs after=, such as after='2 ms': later probes are late")
+            way = None if load is None else self._direction(link, load)
+            return Latency(duration, size, rate, _seconds("after", after), way)
+
+        return self._figures(link, "latency", probe, profile, limits)
+
+    def _figures(
+        self,
+        link: Link,
+        what: str,
+        make: Callable[[], Probe],
+        profile: str | None,
+        limits: Mapping[str, object],
+    ) -> ValuesResult:
+        """Measure the values of a probe on fresh connections until each is judged, and record them.
+
+        ``limits`` are the arguments of the call: limits on these values, ``tolerance`` and ``marginal``.
+        """
+        try:
+            probe = make()
+            own = self._limits(link, limits)
+            accepted = [one.name for one in probe.figures if one.name in FIGURES]
+            for limit in own:
+                if limit.metric not in (*accepted, Metric.TOLERANCE):
+                    expected = ", ".join(f"{name}=" for name in (*accepted, "tolerance"))
+                    raise ConfigError(f"it has no limit {limit.metric}=; expected {expected}")
+            spending = self._session.profile(self._item, profile)
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"{self._item.nodeid}: {what}: {error}") from None
+        found = self._session.measure(GateCall(self._item, link, spending, own), probe)
+        every, seen = self._end(found), _of(found.figures)
+        values = {name: one.value for name, one in seen.items() if one.value is not None}
+        return ValuesResult(**every, values=MappingProxyType(values))
 
     def kselftest(
         self,
@@ -313,6 +478,38 @@ class Gate:
         results = _of(found.kselftest).results
         names = {kind: tuple(one.name for one in results if one.outcome == kind) for kind in ("pass", "skip")}
         return KselftestResult(**self._end(found), passed=names["pass"], skipped=names["skip"])
+
+    @contextmanager
+    def background(
+        self,
+        link: Link,
+        direction: str | None = None,
+        *,
+        udp: bool = False,
+        bitrate: Rate | None = None,
+        streams: int = 1,
+    ) -> Iterator[None]:
+        """Run TCP, or UDP with ``bitrate``, in the background of all gate calls in the ``with`` block.
+
+        It runs between the device under test and its first peer, also in topology chain: so forwarded and local
+        traffic run at once. It begins before the traffic of a call and ends after it. Its goodput is a note of the
+        result, and it is part of the id. If it ends too early, the call raises InvalidMeasurement.
+        """
+        try:
+            if self._background is not None:
+                raise ConfigError("background traffic runs already")
+            if direction not in (None, *Direction):
+                raise ConfigError(unknown("direction", str(direction), [str(way) for way in Direction]))
+            rate = None if bitrate is None else arguments.parse_rate(bitrate)
+            traffic = Traffic(Direction(direction or "tx"), udp, streams, bitrate=rate)
+            check(traffic)
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"{self._item.nodeid}: background: {error}") from None
+        self._background = link, traffic
+        try:
+            yield
+        finally:
+            self._background = None
 
     def compare(
         self,
@@ -377,6 +574,7 @@ class Gate:
             if duration_s is None:
                 duration_s = spending.connection_s - _warmup_cap_s(link)
             way = self._direction(link, read.pop("direction"))
+            read["setup"] = self._setup(link, read.pop("family"), read.pop("path"))
             traffic = kind(way, duration_s=duration_s, warmup_s=warmup_s, **read)
             check(traffic)
             own = self._limits(link, limits)
@@ -424,6 +622,15 @@ class Gate:
             raise ConfigError(unknown("direction", str(wanted), [str(d) for d in Direction]))
         topology.runs(Direction(wanted))
         return Direction(wanted)
+
+    def _setup(self, link: Link, family: int, path: Mapping[str, str | int] | None) -> PathSetup:
+        setup = arguments.parse_path(family, path)
+        if self._background is None:
+            return setup
+        other, traffic = self._background
+        if other is not link:
+            raise ConfigError("the background traffic runs over another link")
+        return replace(setup, background=traffic)
 
     def _limits(self, link: Link, given: Mapping[str, object]) -> tuple[Limit, ...]:
         for word in given:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from pytest_pinet.catalogue.published import of_published
 from pytest_pinet.config import labfile
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import (
@@ -36,6 +37,7 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.link import tuning_session
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.measure.figures import Probe
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
@@ -111,6 +113,9 @@ class PinetSession:
         self.limits = (
             *command_line_limits(found["min"], self.lab, Metric.GOODPUT, found.origin("min")),
             *command_line_limits(found["tolerance"], self.lab, Metric.TOLERANCE, found.origin("tolerance")),
+            *command_line_limits(
+                found["cost-tolerance"], self.lab, Metric.COST_TOLERANCE, found.origin("cost-tolerance")
+            ),
         )
         self.axes = {axis: found[axis] for axis in ("board", "nic", "topology", "tuning")}
         check_tunings(self.axes["tuning"], found.origin("tuning"))
@@ -232,10 +237,13 @@ class PinetSession:
         assert self.lab is not None
         if isinstance(job, Ping):
             call = replace(call, limits=(*_marked(call), *call.limits))
+        elif isinstance(job, Probe):
+            call = replace(call, limits=(*self.lab.limits, *_marked(call), *call.limits))
         elif isinstance(job, Traffic):
             # The limits of the lab file are limits of TCP and UDP.
             filed = () if isinstance(job, HttpTraffic) else self.lab.limits
-            call = replace(call, limits=(*filed, *_marked(call), *call.limits, *self.limits))
+            limits = (*filed, *_marked(call), *call.limits, *self.limits)
+            call = replace(call, limits=tuple(of_published(limits, call.link.combination, job.direction)))
         try:
             record = self.mode.measure(call, job)
             self.access.watch()

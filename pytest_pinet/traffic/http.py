@@ -58,6 +58,7 @@ def wrk_argv(traffic: HttpTraffic, url: str, cores: int) -> list[str]:
     """Return the command line of one run, with one thread for each core, but at most one for each connection."""
     seconds = traffic.seconds
     words = ["wrk", "-t", str(max(1, min(cores, traffic.streams))), "-c", str(traffic.streams)]
+    words += ["-H", "Connection: close"] if traffic.close else []
     return [*words, "-d", f"{seconds}s", "--timeout", f"{seconds + PATIENCE_S}s", "--latency", url]
 
 
@@ -279,6 +280,11 @@ class HttpRun:
     timeout: str
 
     @property
+    def _host(self) -> str:
+        """The address before a port (RFC 3986)."""
+        return f"[{self.address}]" if ":" in self.address else self.address
+
+    @property
     def server_command(self) -> str:
         """The command line of a server that prints LISTENING once clients can connect."""
         traffic = self.traffic
@@ -286,7 +292,7 @@ class HttpRun:
         return _SCRIPT.format(
             life=round(traffic.seconds + LIFETIME_S + CONNECT_TIMEOUT_S),
             size=traffic.size,
-            configuration=_CONFIGURATION.format(connections=connections, address=self.address, port=self.port),
+            configuration=_CONFIGURATION.format(connections=connections, address=self._host, port=self.port),
             listens=is_listening(self.port),
             listening=LISTENING,
             files=MANY_FILES,
@@ -294,7 +300,7 @@ class HttpRun:
 
     @property
     def client_command(self) -> str:
-        url = f"http://{self.address}:{self.port}{PATH_OF_FILE}"
+        url = f"http://{self._host}:{self.port}{PATH_OF_FILE}"
         argv = wrk_argv(self.traffic, url, self.cores)
         return f"{MANY_FILES}; {guarded(argv, self.timeout, self.traffic.seconds + LIFETIME_S)}"
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pytest_pinet.model.judgement import EvennessJudgement
+from pytest_pinet.model.judgement import EvennessJudgement, FigureJudgement
 from pytest_pinet.model.record.base import Beside, Rare, Record, SparseRecord
 from pytest_pinet.model.record.change import (
     ChangeHeadRecord,
@@ -108,12 +108,14 @@ class ResultRecord(SparseRecord):
     Only some results have the following keys. ``serials`` are the serial numbers of the boards, by end. ``settings``
     has for ``dut``, ``peer`` (and ``end 2`` and so on) the name of the ``end`` and its settings, read before the
     traffic: command line, kernel, driver, firmware, governor, offloads, rings, coalescing, EEE, pause, queues, IRQ
-    affinity, queueing disciplines and sysctls. ``parameters`` is a hash of how it was measured (duration of
+    affinity, queueing disciplines and sysctls; of Wi-Fi also signal, channel and power saving, if the end has ``iw``.
+    ``parameters`` is a hash of how it was measured (duration of
     connections, MTU and so on); values with different hashes are no trend. ``evidence`` is what each end counted in
     each connection, ``limited_by`` what limited the goodput, ``tunings`` the outcome of each setting. ``http``,
     ``ping`` and ``ladder`` belong to such traffic; pings have no goodput and no ``directions``, and neither has a
-    ``kselftest`` of the kernel. ``comparison`` belongs to two states that were measured alternately: the values come
-    from state B, and the limits from state A. ``change`` belongs to two builds that were measured alternately: the
+    ``kselftest`` of the kernel, or a result with ``figures``: values with another unit, by their names. ``comparison``
+    belongs to two states that were measured alternately: the values come from state B, and the limits from state A.
+    ``change`` belongs to two builds that were measured alternately: the
     values come from build B. ``exact`` belongs to two builds on an exact board; the intervals of ``change`` then have
     no width. ``ran``
     is what ran with each build under test, ``A`` and ``B``. ``console_excerpt`` has the console lines around the line
@@ -161,6 +163,7 @@ class ResultRecord(SparseRecord):
     http: Rare[HttpRecord] = None
     ping: Rare[PingRecord] = None
     kselftest: Rare[KselftestRecord] = None
+    figures: Rare[dict[str, FigureJudgement]] = None
     comparison: Rare[ComparisonRecord] = None
     change: Rare[ChangeRecord] = None
     exact: Rare[ExactChangeRecord] = None
@@ -192,8 +195,8 @@ class ResultRecord(SparseRecord):
 
     @property
     def has_no_rate(self) -> bool:
-        """Whether the result has no goodput by its nature: pings, and selftests of the kernel."""
-        return self.ping is not None or self.kselftest is not None
+        """Whether the result has no goodput by its nature: pings, values, and selftests of the kernel."""
+        return self.ping is not None or self.kselftest is not None or self.figures is not None
 
 
 SCHEMA_VERSION = 1
