@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from pytest_pinet.catalogue.load import read_data
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit
-from pytest_pinet.model.quantities import Bitrate, PublishedShare
+from pytest_pinet.model.quantities import Bitrate, PublishedShare, Share
 from pytest_pinet.model.traffic import Direction
 
 ONE_WAY, BOTH_WAYS, CAPPED = "one-way", "bidirectional", "bidirectional, peer capped"
@@ -21,6 +21,8 @@ PAIRS, INCAST, HTTP = "pairs", "incast", "http"
 # How far a goodput may be below the published value and still be equal. Bidirectional goodput varies more. For HTTP, no
 # source says whether response headers count.
 _MARGIN, _WIDE_MARGIN = 0.05, 0.15
+# What every NIC reaches: Wi-Fi far from its access point, and an adapter that hardly sends while it receives.
+_WIRELESS, _BOTH_WAYS = Share(0.01), Share(0.1)
 # The size of nginx's response header in bytes, within ten bytes.
 HTTP_HEAD = 245
 
@@ -112,17 +114,17 @@ def usual(board: str, nic: str, way: Direction) -> Bitrate | None:
 def of_published(limits: Iterable[Limit], combination: Combination, way: Direction) -> Iterator[Limit]:
     """Yield the limits, and add the published goodput to each that is a share of it.
 
-    Such a limit is left out where it would be a guess: for Wi-Fi, for an emulated board, and for an unpublished NIC
-    with both directions at once.
+    Where nothing is published that could be reached, the limit becomes a small share of the physical limit: for Wi-Fi,
+    and for both directions at once. An emulated board has no such limit.
     """
     node, nic = combination.dut.node, combination.dut.interface.nic
     rate = usual(combination.board, nic.name, way)
-    is_guess = nic.wireless or node.is_emulated or (rate is None and way is Direction.BIDIR)
+    small = _WIRELESS if nic.wireless else _BOTH_WAYS if rate is None and way is Direction.BIDIR else None
     for limit in limits:
         if not isinstance(limit.bound, PublishedShare):
             yield limit
-        elif not is_guess:
-            yield replace(limit, bound=replace(limit.bound, rate=rate))
+        elif not node.is_emulated:
+            yield replace(limit, bound=small or replace(limit.bound, rate=rate))
 
 
 def _figure(entry: Mapping[str, Any], source: Mapping[str, Any]) -> PublishedFigure:

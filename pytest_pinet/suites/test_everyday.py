@@ -13,6 +13,7 @@ from pytest_pinet.session.gate import Gate
 pytestmark = pytest.mark.pinet
 FAST, STANDARD, SOAK = (pytest.mark.everyday(level) for level in ("fast", "standard", "soak"))
 EACH_WAY = pytest.mark.parametrize("direction", ["tx", "rx"])
+# Limits of the lab file are for plain traffic, so calls with other traffic have limits of their own.
 # A wired round trip takes a millisecond at most, also on USB 2. Wi-Fi waits for its turn in the air.
 WIRED, WIRELESS = "5 ms", "30 ms"
 
@@ -61,11 +62,10 @@ def test_latency(link: Link, gate: Gate, load: str | None) -> None:
 
 
 @STANDARD
-@pytest.mark.pinet(min="30% of published")
 def test_path(link: Link, gate: Gate) -> None:
     """Sends over a path of 20 ms: 3 to 5 Mbit/s through a router, line rate in the LAN (raspberrypi/linux 7566)."""
     for direction in ("rx", "tx"):
-        gate.tcp(link, direction, path={"delay": "20 ms"})
+        gate.tcp(link, direction, path={"delay": "20 ms"}, min="30% of published")
 
 
 @STANDARD
@@ -94,7 +94,7 @@ def test_without_a_drop(link: Link, gate: Gate) -> None:
 def test_background(link: Link, gate: Gate) -> None:
     """Sends or forwards for a minute while other traffic comes in: a queue stopped (raspberrypi/linux 7024)."""
     with gate.background(link, "rx"):
-        gate.tcp(link, "tx", duration="60 s", profile="fast", max_drops=0)
+        gate.tcp(link, "tx", duration="60 s", profile="fast", min="1%", max_drops=0)
 
 
 @SOAK
@@ -102,12 +102,12 @@ def test_background(link: Link, gate: Gate) -> None:
 @pytest.mark.pinet(topology="chain", tuning={"nat": "masquerade"}, tuning_required=True)
 def test_nat(link: Link, gate: Gate, direction: str) -> None:
     """Forwards with address translation: 200 instead of 325 Mbit/s, on one processor (openwrt 17611)."""
-    gate.tcp(link, direction)
+    gate.tcp(link, direction, min="20% of published")
 
 
 @SOAK
-@pytest.mark.pinet(min="90% of published", tuning=[{"speed": mbps} for mbps in (10, 100, 1000)], tuning_required=True)
+@pytest.mark.pinet(tuning=[{"speed": mbps} for mbps in (10, 100, 1000)], tuning_required=True)
 def test_speeds(link: Link, gate: Gate) -> None:
     """Sends at each speed: a link of 10 Mbit/s carried nothing (armbian 8575)."""
     for direction in ("tx", "rx"):
-        gate.tcp(link, direction)
+        gate.tcp(link, direction, min="90% of published")
