@@ -187,11 +187,12 @@ def parse_throttled(text: str) -> Throttling | None:
 
 
 # net/sched/sch_generic.c, net/core/dev.c, drivers/hwmon/raspberrypi-hwmon.c, phylib, mm/page_alloc.c,
-# drivers/net/usb/usbnet.c, drivers/net/ethernet/*. Each of these messages came with a regression of a Raspberry Pi.
+# drivers/net/usb/usbnet.c, drivers/net/ethernet/* (macb: raspberrypi/linux issue 7471), drivers/usb/core/hub.c. Each of
+# these messages came with a regression of a Raspberry Pi.
 TROUBLE = re.compile(
     r"NETDEV WATCHDOG|transmit queue .*timed out|hw csum failure|[Uu]nder-?voltage detected|Link is Down|\bBUG\b|Oops"
     r"|page allocation failure|kevent .* dropped|rx ring overrun|\bAER:|Unable to handle kernel|Internal error: "
-    r"|WARNING: (?:CPU: \d|possible |\S+:\d+ at )"
+    r"|WARNING: (?:CPU: \d|possible |\S+:\d+ at )|TX stall detected on queue|\busb \S+: reset \S+ USB device"
 )
 # kernel/panic.c (newer kernels name file and line before the CPU), lib/bug.c, arch/arm64/mm/fault.c,
 # arch/*/kernel/traps.c.

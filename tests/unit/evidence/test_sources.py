@@ -294,11 +294,16 @@ def test_lines_of_trouble_are_kept() -> None:
     after = (
         "[  100.1] eth0: Link is Up - 1Gbps/Full\n"
         "[  101.5] NETDEV WATCHDOG: eth0 (bcmgenet): transmit queue 2 timed out\n"
-        "[  102.0] hwmon hwmon1: Undervoltage detected!\nread"
+        "[  102.0] hwmon hwmon1: Undervoltage detected!\n"
+        "[  103.0] macb 1f00100000.ethernet eth0: TX stall detected on queue 0 (tail=12 head=40); re-kicking TSTART\n"
+        "[  104.0] usb 2-1: reset SuperSpeed USB device number 2 using xhci_hcd\n"
+        "[  105.0] usb 2-1: new SuperSpeed USB device number 3 using xhci_hcd\nread"
     )
     assert added(KernelMessages(), "", after).kernel == (
         "[  101.5] NETDEV WATCHDOG: eth0 (bcmgenet): transmit queue 2 timed out",
         "[  102.0] hwmon hwmon1: Undervoltage detected!",
+        "[  103.0] macb 1f00100000.ethernet eth0: TX stall detected on queue 0 (tail=12 head=40); re-kicking TSTART",
+        "[  104.0] usb 2-1: reset SuperSpeed USB device number 2 using xhci_hcd",
     )
 
 
