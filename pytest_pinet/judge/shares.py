@@ -20,7 +20,7 @@ MOST_TIMES = 3
 # The shares at which Barnard's test searches the highest error rate.
 _GRID = 50
 # A is measured only after B has failed, and the difference is looked at after each event of A. With this part of the
-# error rate, two builds with one common share of bad events are told apart in at most 1 % (simulated, 5 to 15 % bad).
+# error rate, at most 1 % of equal builds get FAIL (simulated, 0 to 15 % bad).
 OF_THE_DIFFERENCE = 0.15
 
 
