@@ -42,11 +42,13 @@ class Change:
 
 # The module that patches change, by board.
 DRIVERS = {
+    "aqc": "atlantic",
     "ax88179": "ax88179_178a",
     "cdc": "usbnet",
     "e1000e": "e1000e",
     "genet": "genet",
     "igb": "igb",
+    "igc": "igc",
     "lan78xx": "lan78xx",
     "macb": "macb",
     "r8152": "r8152",
@@ -130,4 +132,11 @@ CHANGES = (
     Change("smsc95xx", "sent frames aligned", patch="smsc95xx-align"),
     Change("smsc95xx", "one frame per transfer", options={"smsc95xx": {"turbo_mode": "0"}}),
     Change("cdc", "byte queue limits", patch="usbnet-bql"),
+    Change(
+        "igc",
+        "heads not from NAPI's cache",
+        patch="igc-build-skb",
+        missed=dict.fromkeys(("exact", "goodput"), "both ways to a head differ by less than its tolerance"),
+    ),
+    Change("aqc", "no interrupt moderation", options={"atlantic": {"aq_itr": "0"}}),
 )

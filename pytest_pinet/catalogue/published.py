@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -11,7 +11,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from pytest_pinet.catalogue.load import read_data
-from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.limits import Limit
+from pytest_pinet.model.quantities import Bitrate, PublishedShare
+from pytest_pinet.model.traffic import Direction
 
 ONE_WAY, BOTH_WAYS, CAPPED = "one-way", "bidirectional", "bidirectional, peer capped"
 PAIRS, INCAST, HTTP = "pairs", "incast", "http"
@@ -90,6 +93,35 @@ def least(*ids: str) -> str:
             mbps = min(mbps, figure.peer_cap_mbps)
         limits.append(mbps * (1 - (_WIDE_MARGIN if figure.both_ways or figure.mode == HTTP else _MARGIN)))
     return f"{Bitrate.mbps(min(limits)).bps / 1e6:.1f} Mbit/s"
+
+
+def usual(board: str, nic: str, way: Direction) -> Bitrate | None:
+    """Return the goodput that the first source has for this NIC of a board; None if no source has one.
+
+    Both directions at once: of the direction that gets less.
+    """
+    mode = BOTH_WAYS if way is Direction.BIDIR else ONE_WAY
+    for one in published().values():
+        is_facing = mode == BOTH_WAYS or one.direction in (None, way)
+        is_certain = not (one.suspect or one.at_least)
+        if (one.board, one.nic, one.mode) == (board, nic, mode) and is_facing and is_certain:
+            return Bitrate.mbps(min(one.mbps))
+    return None
+
+
+def of_published(limits: Iterable[Limit], combination: Combination, way: Direction) -> Iterator[Limit]:
+    """Yield the limits, and add the published goodput to each that is a share of it.
+
+    Such a limit would be a guess for Wi-Fi, and for an unpublished NIC with both directions at once: it is left out.
+    """
+    nic = combination.dut.interface.nic
+    rate = usual(combination.board, nic.name, way)
+    is_guess = nic.wireless or (rate is None and way is Direction.BIDIR)
+    for limit in limits:
+        if not isinstance(limit.bound, PublishedShare):
+            yield limit
+        elif not is_guess:
+            yield replace(limit, bound=replace(limit.bound, rate=rate))
 
 
 def _figure(entry: Mapping[str, Any], source: Mapping[str, Any]) -> PublishedFigure:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import AfterValidator, ValidationInfo, WrapValidator
+from pydantic import AfterValidator, Strict, ValidationInfo, WrapValidator
 
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.fields import (
@@ -34,6 +34,7 @@ class Bus(StrEnum):
     """The bus between a NIC and the processor."""
 
     SOC = "soc"
+    SDIO = "sdio"
     USB2 = "usb2"
     USB3 = "usb3"
     PCIE2X1 = "pcie2x1"
@@ -42,9 +43,14 @@ class Bus(StrEnum):
 
 # The kernel's words for a bus (/sys/class/net/NIC/device/subsystem), by the word of the lab file. A virtio device is
 # attached to a PCI device.
-KERNEL_BUSES: dict[str, tuple[str, ...]] = {"usb": ("usb",), "pci": ("pci", "virtio"), "platform": ("platform",)}
+KERNEL_BUSES: dict[str, tuple[str, ...]] = {
+    "usb": ("usb",),
+    "pci": ("pci", "virtio"),
+    "sdio": ("sdio",),
+    "platform": ("platform",),
+}
 # The word of the lab file for each bus; a NIC of the SoC may be on any, such as the NIC of a Pi 5.
-BUS_WORDS: dict[Bus, str] = {Bus.USB2: "usb", Bus.USB3: "usb", Bus.PCIE2X1: "pci", Bus.PCIE3X1: "pci"}
+BUS_WORDS: dict[Bus, str] = {Bus.SDIO: "sdio", Bus.USB2: "usb", Bus.USB3: "usb", Bus.PCIE2X1: "pci", Bus.PCIE3X1: "pci"}
 # The catalogue's word for a NIC whose source does not name its driver.
 UNKNOWN_DRIVER = "not stated"
 
@@ -56,6 +62,7 @@ BusName = Annotated[str, *one_of("bus", BUSES), AfterValidator(Bus)]
 # PCIe 3.0 x1: 8 GT/s with 128b/130b.
 BUS_CAPACITY: dict[Bus, Bitrate | None] = {
     Bus.SOC: None,
+    Bus.SDIO: None,
     Bus.USB2: Bitrate(13 * 512 * 8000 * 8),
     Bus.USB3: Bitrate(4e9),
     Bus.PCIE2X1: Bitrate(4e9),
@@ -65,6 +72,7 @@ BUS_CAPACITY: dict[Bus, Bitrate | None] = {
 # A NIC for the bus on the left also works on the buses on the right, possibly slower.
 BUS_FALLBACK: dict[Bus, tuple[Bus, ...]] = {
     Bus.SOC: (),
+    Bus.SDIO: (),
     Bus.USB2: (Bus.USB3,),
     Bus.USB3: (Bus.USB2,),
     Bus.PCIE2X1: (Bus.PCIE3X1,),
@@ -131,6 +139,7 @@ class Nic:
         ),
     ]
     mtu_max: Annotated[int, *in_file(Mtu)] = 1500
+    wireless: Annotated[bool, *in_file(Annotated[bool, Strict()], "whether it is Wi-Fi")] = False
     products: Annotated[tuple[str, ...], *in_file(tuple[Name, ...], "other names of this NIC")] = ()
     ids: Annotated[tuple[str, ...], *NO_KEY] = ()
     traits: Annotated[tuple[str, ...], *in_file(tuple[Text, ...])] = ()

@@ -22,6 +22,7 @@ from pytest_pinet.model.quantities import (
     Bitrate,
     CpuCost,
     Duration,
+    PublishedShare,
     Share,
     Tolerance,
     parse_fraction,
@@ -263,7 +264,10 @@ class Limit:
             case Share() if self.metric in (Metric.GOODPUT, Metric.SUM):
                 if most is None:
                     raise TypeError(f"a limit of {self.metric} needs the physical limit")
-                number, words = self.bound.fraction * most.bps, f"{words} of {most}"
+                if isinstance(self.bound, PublishedShare) and self.bound.rate is not None:
+                    most = min(most, self.bound.rate)
+                number = self.bound.fraction * most.bps
+                words = f"{Share(self.bound.fraction)} of {most}"
             case Share():
                 number = self.bound.fraction
                 words = f"{number:.3g}" if self.metric is Metric.FAIRNESS else words

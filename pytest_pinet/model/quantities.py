@@ -23,6 +23,7 @@ _DURATION = re.compile(r"([0-9.eE+-]+|nan|inf)\s*(ms|s|min|h)", re.IGNORECASE | 
 RATE_FORM = "a number with a unit such as '2.3 Gbit/s', '940 Mbit/s' or '2.3G'"
 SHARE_FORM = "a share such as '94%'"
 MINIMUM_FORM = "a rate such as '2.3 Gbit/s' or a share such as '94%'"
+OF_PUBLISHED = " of published"
 FRACTION_FORM = "a share such as '95%' or a number from 0 to 1"
 SIZE_FORM = "a size such as '65536', '64K' or '1M'"
 DURATION_FORM = "a duration such as '500 ms', '10 s' or '2 min'"
@@ -112,6 +113,24 @@ class Share:
 
 
 @dataclass(frozen=True, order=True)
+class PublishedShare(Share):
+    """A fraction of the published goodput of a NIC of a board in one direction, written ``90% of published``.
+
+    ``rate`` is this goodput; None: nothing is published, so the fraction is one of the physical limit.
+    """
+
+    rate: Bitrate | None = None
+
+    @classmethod
+    def parse(cls, text: str, form: str = SHARE_FORM) -> PublishedShare:
+        """Read ``90% of published``. Raises ValueError."""
+        return cls(Share.parse(text.strip().removesuffix(OF_PUBLISHED), form).fraction)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}{OF_PUBLISHED}"
+
+
+@dataclass(frozen=True, order=True)
 class Duration:
     """A length of time in seconds, finite and not negative."""
 
@@ -155,8 +174,10 @@ def parse_text(value: object, form: str) -> str:
 
 
 def parse_minimum(value: object) -> Bitrate | Share:
-    """Read a limit: a bit rate or a share of the physical limit. Raises ValueError."""
+    """Read a limit: a bit rate, or a share of the physical limit or of published goodput. Raises ValueError."""
     text = parse_text(value, MINIMUM_FORM)
+    if text.strip().endswith(OF_PUBLISHED):
+        return PublishedShare.parse(text, MINIMUM_FORM)
     kind = Share if text.strip().endswith("%") else Bitrate
     return kind.parse(text, MINIMUM_FORM)
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from pytest_pinet.catalogue.published import of_published
 from pytest_pinet.config import labfile
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import (
@@ -235,7 +236,8 @@ class PinetSession:
         elif isinstance(job, Traffic):
             # The limits of the lab file are limits of TCP and UDP.
             filed = () if isinstance(job, HttpTraffic) else self.lab.limits
-            call = replace(call, limits=(*filed, *_marked(call), *call.limits, *self.limits))
+            limits = (*filed, *_marked(call), *call.limits, *self.limits)
+            call = replace(call, limits=tuple(of_published(limits, call.link.combination, job.direction)))
         try:
             record = self.mode.measure(call, job)
             self.access.watch()

@@ -1,6 +1,8 @@
-"""The markers of the suites, each for one published system (``pytest_pinet/catalogue/published.yaml``)."""
+"""The markers of the suites, most of them for published systems, and the selection of parts by levels."""
 
 import pytest
+
+from pytest_pinet.suites import levels
 
 MARKERS = (
     "usb_gigabit: boards and NICs on USB 2, and a web server (S0)",
@@ -9,6 +11,7 @@ MARKERS = (
     "ten_gig: a 10G card on a Compute Module 4: PCIe payload, jumbo frames, overclock (S3)",
     "cluster: six nodes on a 100M switch: disjoint pairs and incast (S4)",
     "further_figures: other public values of boards and NICs (P)",
+    "everyday(level): a part of the suite everyday, which runs from this profile on",
 )
 
 
@@ -16,3 +19,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers, also for a project with ``--strict-markers``."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the parts of the suite ``everyday`` above the profile. A test that the command line names runs."""
+    session = config.pluginmanager.get_plugin("pinet-session")
+    if session is None or any("::" in word for word in config.args):
+        return
+    items[:], above = levels.parts(items, lambda item: session.profile(item).name)
+    if above:
+        config.hook.pytest_deselected(items=above)

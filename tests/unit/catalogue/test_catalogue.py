@@ -34,7 +34,19 @@ def test_every_key_of_an_entry_is_used(name: str) -> None:
     keys = {
         "boards.yaml": {"title", "clock_mhz", "cores", "buses", "onboard", "sources"},
         "nics.yaml": {
-            *("title", "chip", "driver", "bus", "speeds_mbps", "mtu_max", "products", "ids", "traits", "sources")
+            *(
+                "title",
+                "chip",
+                "driver",
+                "bus",
+                "speeds_mbps",
+                "mtu_max",
+                "wireless",
+                "products",
+                "ids",
+                "traits",
+                "sources",
+            )
         },
         "raspberry_pi_models.yaml": {"titles", "filters", "kernels", "device_trees", "architectures"},
     }[name]
@@ -116,6 +128,9 @@ def test_ids_of_published_values_are_unique() -> None:
         ("pi5", "genet", None),
         ("pi4b", "rtl8125", None),
         ("zero2w", "rtl8153", Bus.USB2),
+        ("pi4b", "cyw43455", Bus.SDIO),
+        ("pib", "cyw43438", None),
+        ("pi5", "i226", Bus.PCIE3X1),
     ],
 )
 def test_a_nic_runs_on_the_slower_of_its_own_bus_and_the_board_s(board: str, nic: str, bus: Bus | None) -> None:
@@ -132,7 +147,8 @@ def test_it_has_each_driver_of_the_catalogue() -> None:
     for owner in shipped_owners().values():
         assert owner.file.startswith("drivers/net/")
         assert owner.to
-        assert "netdev@vger.kernel.org" in owner.lists
+        is_wireless = owner.file.startswith("drivers/net/wireless/")
+        assert f"{'linux-wireless' if is_wireless else 'netdev'}@vger.kernel.org" in owner.lists
         assert owner.source.startswith("MAINTAINERS of Linux ")
 
 

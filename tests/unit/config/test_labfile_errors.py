@@ -305,7 +305,7 @@ def plain(path: Sequence[str | int]) -> tuple[str, ...]:
 
 def test_the_lab_has_each_field_of_the_schema() -> None:
     there = {key for path in texts(LAB) for key in path}
-    numbers = {"clock_mhz", "cores", "speeds_mbps", "mtu_max", "runner", "max_drops"}
+    numbers = {"clock_mhz", "cores", "speeds_mbps", "mtu_max", "runner", "max_drops", "wireless"}
     schema: Any = json_schema()
     for section in (schema["properties"]["pinet"], *schema["$defs"].values()):
         assert set(section["properties"]) <= there | numbers, section["title"]

@@ -1,0 +1,1 @@
+"""Regressions that people reported, injected into a lab: does the suite `everyday` catch them?"""

@@ -1,0 +1,116 @@
+"""``python -m benchmarks.regressions``: injects reported regressions; sees whether the suite `everyday` catches them.
+
+Findings are kept in results.json: ``--resume`` runs only rows and controls that have none, and ``--kept`` runs nothing.
+It needs root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.regressions.bench import running
+from benchmarks.regressions.page import PAGE, written
+from benchmarks.regressions.run import CAUGHT, PASSED, Finding, folder_for, judge, judge_control, run
+from benchmarks.regressions.store import Store, control_key
+from benchmarks.regressions.table import HARDWARE, ROWS, Row
+from pytest_pinet.errors import PinetError
+
+HERE = Path(__file__).parent
+# The bar of this project: so many of the 24 rows are caught.
+LEAST_CAUGHT = 19
+
+
+def measure(row: Row, store: Store, done: set[str], resume: bool) -> None:
+    """Run a row with its symptom, and its control if no other row of ``done`` has run it."""
+    if row.command is None:
+        return
+    for key, unchanged in ((control_key(row.command), True), (str(row.number), False)):
+        if key in done or (resume and store.has(key)):
+            continue
+        _say(f"{row.number}: {'unchanged' if unchanged else row.symptom}, {row.command}")
+        finding = _run(row, unchanged)
+        done.add(key)
+        store.keep(key, finding)
+        _say(f"  {finding.outcome} after {finding.seconds:.0f} s. {finding.text}")
+
+
+def _run(row: Row, unchanged: bool) -> Finding:
+    command = row.command
+    assert command is not None
+    folder = folder_for(str(row.number))
+    # A lab of this run alone: labs are known by the path of their file.
+    lab = Path(tempfile.mkdtemp(prefix="regressions-lab-")) / command.lab
+    shutil.copy(HERE / command.lab, lab)
+    try:
+        with running(lab) as bench:
+            with row.unchanged(bench) if unchanged else row.injected(bench):
+                said = run(command, lab, unchanged, folder)
+            return judge_control(said) if unchanged else judge(row, said)
+    except PinetError as error:
+        return Finding("lab error", "", 0.0, str(error).splitlines()[0])
+    finally:
+        shutil.rmtree(lab.parent, ignore_errors=True)
+        _say(f"  files of the run: {folder}")
+
+
+def check(store: Store) -> int:
+    """Return the exit status: 0 if enough rows are caught and each control that ran passed."""
+    rows = [row for row in ROWS if row.where != HARDWARE]
+    caught = [row for row in rows if (found := store.row(row)) is not None and found.outcome == CAUGHT]
+    bad = [
+        row
+        for row in rows
+        if ((found := store.control(row)) is None and row in caught) or (found is not None and found.outcome != PASSED)
+    ]
+    print(f"{len(caught)} of {len(ROWS)} reported regressions are caught; the bar is {LEAST_CAUGHT}")
+    for row in rows:
+        if row not in caught:
+            found = store.row(row)
+            print(f"  row {row.number} is not caught: {'it did not run' if found is None else _words(found)}")
+    for row in bad:
+        found = store.control(row)
+        print(f"  the control of row {row.number}: {'it did not run' if found is None else _words(found)}")
+    return int(len(caught) < LEAST_CAUGHT or bool(bad))
+
+
+def _words(found: Finding) -> str:
+    return f"{found.outcome} ({found.text or found.verdict})"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the chosen rows. Return the exit status."""
+    parser = argparse.ArgumentParser(prog="benchmarks.regressions", description=__doc__)
+    parser.add_argument("--row", type=int, action="append", metavar="N", help="run only this row (repeatable)")
+    parser.add_argument("--resume", action="store_true", help="run only rows and controls that have no finding")
+    parser.add_argument("--kept", action="store_true", help="run nothing; use what is kept")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if too few rows are caught")
+    parser.add_argument("--publish", action="store_true", help=f"write {PAGE.name}")
+    parser.add_argument("--list", action="store_true", help="print the rows and run nothing")
+    options = parser.parse_args(arguments)
+    wrong = set(options.row or ()) - {row.number for row in ROWS}
+    if wrong:
+        parser.error(f"there is no row {min(wrong)}; rows: {', '.join(str(row.number) for row in ROWS)}")
+    if options.list:
+        for row in ROWS:
+            print(f"{row.number:3}  {row.where:13}  {row.symptom}  {row.command or row.reason}")
+        return 0
+    store, done = Store(), set[str]()
+    for row in ROWS:
+        if not options.kept and (not options.row or row.number in options.row):
+            measure(row, store, done, options.resume)
+    if options.publish:
+        PAGE.write_text(written(store))
+    return check(store) if options.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

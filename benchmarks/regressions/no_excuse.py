@@ -1,0 +1,5 @@
+"""A plugin of pytest: processor time that other programs take is no excuse for a link that is slow on purpose."""
+
+from pytest_pinet.judge import circumstances
+
+circumstances.OTHERS = circumstances.STOLEN = float("inf")

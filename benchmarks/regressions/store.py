@@ -1,0 +1,44 @@
+"""The findings that are kept in results.json: of each row by its number, and of each control by its command."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.regressions.run import Finding
+from benchmarks.regressions.table import Command, Row
+
+FILE = Path(__file__).with_name("results.json")
+
+
+def control_key(command: Command) -> str:
+    """Return the name of a command's control. Commands that differ only in the build under test share one."""
+    what = command.unchanged if command.kind == "gate" else ""
+    words = (command.lab, command.kind, command.test, command.profile, what, *command.options)
+    return " ".join(word for word in words if word)
+
+
+class Store:
+    """The kept findings."""
+
+    def __init__(self, file: Path = FILE) -> None:
+        self._file = file
+        self._found: dict[str, Finding] = {}
+        if file.exists():
+            self._found = {key: Finding(**own) for key, own in json.loads(file.read_text()).items()}
+
+    def has(self, key: str) -> bool:
+        return key in self._found
+
+    def row(self, row: Row) -> Finding | None:
+        return self._found.get(str(row.number))
+
+    def control(self, row: Row) -> Finding | None:
+        return None if row.command is None else self._found.get(control_key(row.command))
+
+    def keep(self, key: str, finding: Finding) -> None:
+        """Add a finding and write the file."""
+        self._found[key] = finding
+        found = {name: asdict(own) for name, own in sorted(self._found.items())}
+        self._file.write_text(json.dumps(found, indent=1) + "\n")

@@ -1,0 +1,53 @@
+"""The first gate of any NIC of any board, Wi-Fi too: what people report when a kernel or a driver got worse.
+
+The profile chooses the level: ``fast`` takes less than a minute for a NIC, ``standard`` less than five, ``soak`` hours.
+Limits hold for every healthy NIC; more specific limits of the lab file take precedence (docs/reference/suites.md).
+"""
+
+import pytest
+
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.session.gate import Gate
+
+pytestmark = pytest.mark.pinet
+FAST, STANDARD, SOAK = (pytest.mark.everyday(level) for level in ("fast", "standard", "soak"))
+EACH_WAY = pytest.mark.parametrize("direction", ["tx", "rx"])
+# A wired round trip takes a millisecond at most, also on USB 2. Wi-Fi waits for its turn in the air.
+WIRED, WIRELESS = "5 ms", "30 ms"
+
+
+def round_trip(link: Link) -> str:
+    """Return the limit on the mean round trip over the idle link."""
+    return WIRELESS if link.combination.dut.interface.nic.wireless else WIRED
+
+
+@FAST
+@EACH_WAY
+@pytest.mark.pinet(min="90% of published")
+def test_line_rate(link: Link, gate: Gate, direction: str) -> None:
+    gate.tcp(link, direction)
+
+
+@FAST
+def test_ping(link: Link, gate: Gate) -> None:
+    gate.ping(link, count=25, interval=0.2, loss="0%", latency=round_trip(link))
+
+
+@STANDARD
+@pytest.mark.pinet(min="70% of published")
+def test_both_ways(link: Link, gate: Gate) -> None:
+    gate.tcp(link, "bidir", max_drops=0)
+
+
+@SOAK
+@pytest.mark.pinet(min="70% of published")
+def test_long_both_ways(link: Link, gate: Gate) -> None:
+    """Sends both ways for 15 min: a Realtek RTL8153 reset within 10 min (raspberrypi/linux 5239)."""
+    gate.tcp(link, "bidir", duration="15 min", profile="fast", max_drops=0)
+
+
+@SOAK
+@pytest.mark.pinet(min="90% of published")
+def test_without_a_drop(link: Link, gate: Gate) -> None:
+    """Keeps the link busy for 10 min: EEE took it down every 2 min (raspberrypi/linux 7372)."""
+    gate.tcp(link, duration="10 min", profile="fast", max_drops=0)
