@@ -22,9 +22,10 @@ from pytest_pinet.model.figures import Better, Figure, Sample
 from pytest_pinet.model.traffic import Ping
 from pytest_pinet.traffic import ping
 from pytest_pinet.traffic.processes import await_traffic, running
+from pytest_pinet.traffic.tool import Watch
 
-CARRIER = Figure("boot-to-carrier", "s", Better.DOWN)
-REPLY = Figure("boot-to-reply", "s", Better.DOWN)
+CARRIER = Figure("boot_to_carrier", "s", Better.DOWN)
+REPLY = Figure("boot_to_reply", "s", Better.DOWN)
 # A system may bring a NIC up long after its login works. A carrier has the time of the boot, and at least this time.
 CARRIER_TIMEOUT_S = 30.0
 PING = Ping(count=5, interval_s=0.2)
@@ -58,7 +59,7 @@ class Boots:
     def seconds(self) -> float:
         return 60.0
 
-    def once(self, link: Link, watch: Callable[[], None] | None) -> Sample:
+    def once(self, link: Link, watch: Watch | None) -> Sample:
         """Boot once. A bad boot is a value, too: the first of ``notes`` says why it is bad.
 
         Raises LabError for what is no fault of the boot, such as a power switch or a shutdown that fails.
@@ -87,7 +88,7 @@ class Boots:
         raw = "\n".join([*lines, *(f"{name} {value:.2f} s" for name, value in values.items()), bad, ""])
         return Sample(values, raw, notes=(bad,) if bad else (), tool="ping")
 
-    def _bad_ping(self, link: Link, watch: Callable[[], None] | None, lines: list[str]) -> str:
+    def _bad_ping(self, link: Link, watch: Watch | None, lines: list[str]) -> str:
         """Return why the pings are bad; empty if they are good."""
         dut, peer = link.dut, link.peer
         try:
@@ -100,7 +101,7 @@ class Boots:
         return ""
 
 
-def _await_carrier(dut: End, watch: Callable[[], None] | None) -> float | None:
+def _await_carrier(dut: End, watch: Watch | None) -> float | None:
     """Wait until a program of the board has brought the device up; return the age of the boot then.
 
     None if no program will do so: pinet brings the device up. Raises LinkError if no carrier comes in time.

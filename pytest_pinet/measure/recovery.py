@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_pinet.errors import CapabilityError, LinkError, TrafficError
+from pytest_pinet.errors import CapabilityError, LinkError
 from pytest_pinet.evidence.interface import read_interface
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed, Process
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link import far_end
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.short_run import SECONDS, share_of_line
 from pytest_pinet.model.figures import Better, Figure, Sample
-from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic import echoes
-from pytest_pinet.traffic.tool import TrafficJob, TrafficTool
-from pytest_pinet.traffic.wrapping_tools import wrap_scaled
+from pytest_pinet.traffic.tool import TrafficTool, Watch
 
 SILENCE = Figure("silence", "s", Better.DOWN)
-GOODPUT = Figure("goodput-after", "bit/s", Better.UP)
+AFTER = Figure("goodput_after", "share", Better.UP)
 # A port with spanning tree forwards nothing for 30 s, and 10GBASE-T trains for up to 10 s.
 RECOVERY_TIMEOUT_S = 45.0
 START_TIMEOUT_S = 10.0
@@ -27,9 +25,7 @@ START_TIMEOUT_S = 10.0
 ENOUGH = 300
 # The sender may pause this long at an end of the silence, or for this share of the silence.
 PAUSE_S, PAUSE_SHARE = 0.03, 0.05
-GOODPUT_S = 1.0
 _POLL_S = 0.1
-Watch = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -45,11 +41,11 @@ class Recovery:
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        return (SILENCE, GOODPUT)
+        return (SILENCE, AFTER)
 
     @property
     def seconds(self) -> float:
-        return self.down_s + GOODPUT_S + 5.0
+        return self.down_s + SECONDS + 5.0
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Take the carrier away once, and measure until the link answers again, for 45 s at most.
@@ -98,18 +94,8 @@ class Recovery:
             notes.append(f"the link came back with {after.speed_mbps} instead of {before.speed_mbps} Mbit/s")
         limit_s = max(PAUSE_S, PAUSE_SHARE * silence.seconds)
         paused = f"the sender paused for {silence.pause_s * 1000:.0f} ms" if silence.pause_s > limit_s else ""
-        values = {SILENCE.name: silence.seconds, GOODPUT.name: self._goodput(link, watch) if back else 0.0}
+        values = {SILENCE.name: silence.seconds, AFTER.name: share_of_line(self.tool, link, watch) if back else 0.0}
         return Sample(values, text, excluded=paused, notes=tuple(notes), tool="ping")
-
-    def _goodput(self, link: Link, watch: Watch) -> float:
-        """Return the goodput of a second of traffic (bit/s); 0 if it does not flow."""
-        traffic = Traffic(Direction.TX, duration_s=GOODPUT_S, warmup_s=0.0)
-        job = TrafficJob(link.dut.shell, link.peer.shell, link.dut.ip, link.peer.ip, traffic, watch=watch)
-        try:
-            found = wrap_scaled(self.tool, link.scale).measure(job)
-        except TrafficError:
-            return 0.0
-        return found.flows[Direction.TX].goodput.bps
 
 
 def _answers(process: Process, watch: Watch, timeout_s: float) -> bool:

@@ -90,7 +90,7 @@ def test_the_silence_is_as_long_as_the_carrier_is_away(link: Link) -> None:
     found = Recovery(Iperf3(), down_s=0.5).once(link, None)
     # A busy machine may add to it, but nothing makes it shorter. Without the permanent neighbour it is 1 s or more.
     assert 0.49 <= found.values["silence"] < 1.0 or found.excluded, found.notes
-    assert found.values["goodput-after"] > 10e6
+    assert found.values["goodput_after"] > 0.001
     assert found.notes == ("eth0 of right was down for 0.5 s",)
     assert "PERMANENT" not in neighbours(link)
     assert "no answer yet" in found.raw
@@ -113,7 +113,7 @@ def test_a_link_that_does_not_come_back_is_silent_for_the_whole_time(
     monkeypatch.setattr(link.dut.session, "require_boot", lambda: booted.append("left"))
     found = Recovery(Iperf3(), down_s=0.5).once(link, None)
     assert found.values["silence"] >= 2.0
-    assert found.values["goodput-after"] == 0.0
+    assert found.values["goodput_after"] == 0.0
     assert found.notes[1] == "no answer within 2 s after the carrier was given back"
     assert booted == ["left"]
 
@@ -158,5 +158,5 @@ def test_the_switch_port_of_the_board_goes_down_and_comes_up_again(gate_lab: Gat
         found = Recovery(here.tool, down_s=0.5).once(link, here.watch)
         assert found.notes == (f"port {port} of switch sw1 was down for 0.5 s",)
         assert 0.49 <= found.values["silence"] < 1.5 or found.excluded
-        assert found.values["goodput-after"] > 50e6
+        assert found.values["goodput_after"] > 0.3
         assert switch.state(port).admin_up is True

@@ -1,0 +1,71 @@
+"""Figures: the values beside goodput that are measured on fresh connections, each with its unit and its good side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pytest_pinet.model.quantities import Duration, Share
+
+# A value of 0 has no logarithm. No figure is as small.
+_NOTHING = 1e-9
+
+
+class Better(StrEnum):
+    """The side on which a value is better: high values or low ones."""
+
+    UP = "up"
+    DOWN = "down"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A kind of value. ``unit`` is ``/s``, ``s`` or ``share`` (0 to 1).
+
+    ``least`` is added before a value is judged by its logarithm: smaller values cannot be told apart, such as the share
+    of one in all probes.
+    """
+
+    name: str
+    unit: str
+    better: Better
+    least: float = 0.0
+
+    def level(self, value: float) -> float:
+        """Return the value as it is judged: higher is better, and above 0."""
+        found = max(value + self.least, _NOTHING)
+        return found if self.better is Better.UP else 1 / found
+
+    def of_level(self, level: float) -> float:
+        """Return the value with this level."""
+        return (level if self.better is Better.UP else 1 / max(level, _NOTHING)) - self.least
+
+    def show(self, value: float) -> str:
+        """Return the value with its unit, as limits are written."""
+        match self.unit:
+            case "/s":
+                return str(value)
+            case "s":
+                return str(Duration(value))
+        return str(Share(float(f"{value:.3g}")))
+
+
+TRANSACTIONS = Figure("transactions", "/s", Better.UP)
+# Figures with a limit, by the word for it in lab files, markers and calls.
+FIGURES = {figure.name: figure for figure in (TRANSACTIONS,)}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One value of each figure, by its name, from one fresh connection (or one flap, one boot).
+
+    ``raw`` is the output of the tool. ``excluded`` says why the values do not count; empty if they count. ``tool``
+    names the tool with its version, such as ``sockperf 3.7``.
+    """
+
+    values: Mapping[str, float]
+    raw: str
+    excluded: str = ""
+    notes: tuple[str, ...] = ()
+    tool: str = field(default="", kw_only=True)
