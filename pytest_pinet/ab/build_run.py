@@ -30,6 +30,7 @@ from pytest_pinet.errors import (
 from pytest_pinet.judge.profile import most_specific
 from pytest_pinet.judge.turns import TOLERANCE, Side
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.link.path_setup import set_up
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import StateComparison
 from pytest_pinet.model.combination import Combination
@@ -198,7 +199,7 @@ class AlternatingMeasuring:
         name, raw = f"{boot.turn.side}{boot.turn.number}", dict[str, str]()
         access, plain = self._plain.access, self._plain
         try:
-            with access.exclusive(link.combination):
+            with access.exclusive(link.combination), set_up(link, series.traffic.setup) as link:
                 context = plain.context(f"{name} {link.id}", link, series.traffic, raw)
                 series.take(context, boot)
             access.check(link.combination)

@@ -152,9 +152,8 @@ class _Gathering:
     def _wire(self, path: Path) -> Oracle:
         """Return the limit of the wire alone: buses and windows are separate causes."""
         traffic = self._traffic
-        return physical_limit(
-            path.speed_mbps, path.mtu, path.timestamps, Bus.SOC, traffic.direction, traffic.udp, traffic.segment
-        )
+        sent = traffic.direction, traffic.udp, traffic.segment, traffic.setup.family
+        return physical_limit(path.speed_mbps, path.mtu, path.timestamps, Bus.SOC, *sent)
 
     def _involved(self, flows: Sequence[MeasuredFlow], chosen: Sequence[int]) -> list[int]:
         crossed = [self._link.crossed(flows[i].sender, flows[i].receiver) for i in chosen]
@@ -166,7 +165,8 @@ class _Gathering:
         seen = _at(index, self._connections)
         pcie = (conditions.pcie if conditions is not None else None) or _SLOTS.get(end.bus)
         traffic = self._traffic
-        leaves = None if pcie is None else pcie_leaves(pcie, path.mtu, path.timestamps, traffic.udp, traffic.segment)
+        sent = traffic.udp, traffic.segment, traffic.setup.family
+        leaves = None if pcie is None else pcie_leaves(pcie, path.mtu, path.timestamps, *sent)
         return EndFacts(
             name=str(end),
             under_test=end.node == self._link.ends[0].node,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from pytest_pinet.judge.flows import sum_of, total
-from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, TIMESTAMP_OPTION
+from pytest_pinet.judge.oracle import TIMESTAMP_OPTION, tcp_headers
 from pytest_pinet.judge.profile import Profile, confirm, most_specific
 from pytest_pinet.judge.turns import Side
 from pytest_pinet.model.connection import Connection
@@ -187,7 +187,7 @@ def extras_of(link: LinkFacts, traffic: Traffic, one: Connection, chosen: Sequen
     flows = [one.flows[index].flow for index in chosen]
     path = link.path_between(one.flows[chosen[0]].sender, one.flows[chosen[0]].receiver)
     # The kernel never sends segments larger than the MTU allows.
-    segment = min(traffic.mss or path.mtu, path.mtu - IPV4_TCP_HEADERS)
+    segment = min(traffic.mss or path.mtu, path.mtu - tcp_headers(traffic.setup.family))
     segment -= TIMESTAMP_OPTION if path.timestamps else 0
     rtts = [flow.rtt_s for flow in flows if flow.rtt_s is not None]
     sent_bytes = sum(sample.bytes for flow in flows for sample in flow.samples)

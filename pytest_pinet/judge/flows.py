@@ -159,6 +159,7 @@ class Bounds:
             traffic.direction,
             traffic.udp,
             traffic.segment,
+            traffic.setup.family,
         )
 
     def _alone(self, index: int) -> Oracle:
@@ -179,7 +180,8 @@ class Bounds:
         if link is None:
             return None
         traffic = self._traffic
-        context = pcie_context(limit, link, path.mtu, path.timestamps, traffic.udp, traffic.segment)
+        sent = traffic.udp, traffic.segment, traffic.setup.family
+        context = pcie_context(limit, link, path.mtu, path.timestamps, *sent)
         return None if context is None else f"{context} at {self._link.ends[end]}"
 
     @property

@@ -1,6 +1,6 @@
 """The physical limit: the most goodput that the wire can carry. Every measured value is checked against it.
 
-All limits are for IPv4 without a VLAN tag: the switch ports of nodes are access ports.
+All limits are without a VLAN tag: the switch ports of nodes are access ports. ``family`` is that of IP, 4 or 6.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from pytest_pinet.model.traffic import Direction
 
 # 14 bytes Ethernet header, 4 frame check sequence, 8 preamble and delimiter, 12 inter-frame gap (IEEE 802.3).
 FRAME_OVERHEAD = 38
-IPV4_TCP_HEADERS = 20 + 20
-IPV4_UDP_HEADERS = 20 + 8
 TIMESTAMP_OPTION = 12
 # A frame has at least 46 bytes between its header and its check sequence.
 MIN_PAYLOAD = 46
@@ -41,6 +39,16 @@ _LEAST_EFFICIENCY = 0.95
 _PAYLOADS = (128, 512)
 
 
+def tcp_headers(family: int = 4) -> int:
+    """Return the bytes of the IP and TCP headers without options (RFC 791, RFC 8200, RFC 9293)."""
+    return (40 if family == 6 else 20) + 20
+
+
+def udp_headers(family: int = 4) -> int:
+    """Return the bytes of the IP and UDP headers (RFC 768)."""
+    return (40 if family == 6 else 20) + 8
+
+
 @dataclass(frozen=True)
 class Oracle:
     """A physical limit and its cause (``1000 Mbit/s link, MTU 1500, TCP timestamps``)."""
@@ -54,20 +62,29 @@ def _wire(packet: int) -> int:
     return max(packet, MIN_PAYLOAD) + FRAME_OVERHEAD
 
 
-def tcp_goodput(speed_mbps: int, mtu: int, timestamps: bool, both_ways: bool = False) -> Bitrate:
+def tcp_goodput(speed_mbps: int, mtu: int, timestamps: bool, both_ways: bool = False, family: int = 4) -> Bitrate:
     """Return the limit of TCP: ``link * (MTU - 40 - 12 ts) / (MTU + 38)`` (RFC 9293, RFC 7323, IEEE 802.3).
+
+    IPv4 has 40 bytes of headers, IPv6 has 60.
 
     With both directions at once, the acknowledgements of the other direction share the wire: one frame for every
     SEGMENTS_PER_ACK segments.
     """
-    headers = IPV4_TCP_HEADERS + (TIMESTAMP_OPTION if timestamps else 0)
+    headers = _headers(timestamps, False, family)
     acknowledgement = _wire(headers) / SEGMENTS_PER_ACK if both_ways else 0
     return Bitrate.mbps(speed_mbps * max(mtu - headers, 0) / (_wire(mtu) + acknowledgement))
 
 
-def udp_goodput(speed_mbps: int, mtu: int) -> Bitrate:
-    """Return the limit of UDP in packets of MTU bytes: ``link * (MTU - 28) / (max(MTU, 46) + 38)`` (RFC 768)."""
-    return Bitrate.mbps(speed_mbps * max(mtu - IPV4_UDP_HEADERS, 0) / _wire(mtu))
+def udp_goodput(speed_mbps: int, mtu: int, family: int = 4) -> Bitrate:
+    """Return the limit of UDP in packets of MTU bytes: ``link * (MTU - 28) / (max(MTU, 46) + 38)`` (RFC 768).
+
+    IPv4 has 28 bytes of headers, IPv6 has 48.
+    """
+    return Bitrate.mbps(speed_mbps * max(mtu - udp_headers(family), 0) / _wire(mtu))
+
+
+def _headers(timestamps: bool, udp: bool, family: int) -> int:
+    return udp_headers(family) if udp else tcp_headers(family) + (TIMESTAMP_OPTION if timestamps else 0)
 
 
 def window_bound(window_bytes: int, rtt_s: float) -> Oracle:
@@ -81,13 +98,19 @@ def window_bound(window_bytes: int, rtt_s: float) -> Oracle:
 
 
 def pcie_context(
-    limit: Bitrate, link: PcieLink, mtu: int, timestamps: bool, udp: bool = False, segment: int | None = None
+    limit: Bitrate,
+    link: PcieLink,
+    mtu: int,
+    timestamps: bool,
+    udp: bool = False,
+    segment: int | None = None,
+    family: int = 4,
 ) -> str | None:
     """Return a sentence about a PCIe link whose packets allow less than this limit; else, or if not known, None.
 
     The sentence is only shown with a limit: it comes from a model. ``segment`` is as in ``physical_limit``.
     """
-    found = pcie_leaves(link, mtu, timestamps, udp, segment)
+    found = pcie_leaves(link, mtu, timestamps, udp, segment, family)
     if found is None or found[0] >= limit:
         return None
     payload = "" if link.payload is None else f" with payloads of {link.payload} bytes"
@@ -95,7 +118,7 @@ def pcie_context(
 
 
 def pcie_leaves(
-    link: PcieLink, mtu: int, timestamps: bool, udp: bool = False, segment: int | None = None
+    link: PcieLink, mtu: int, timestamps: bool, udp: bool = False, segment: int | None = None, family: int = 4
 ) -> tuple[Bitrate, Bitrate] | None:
     """Return the least and most goodput that the packets of a PCIe link allow; None if its line code is not known.
 
@@ -105,8 +128,8 @@ def pcie_leaves(
     carried = pcie_rate(link)
     if carried is None:
         return None
-    packet = _packet(mtu, segment, udp)
-    user_bytes = packet - (IPV4_UDP_HEADERS if udp else IPV4_TCP_HEADERS + (TIMESTAMP_OPTION if timestamps else 0))
+    packet = _packet(mtu, segment, udp, family)
+    user_bytes = packet - _headers(timestamps, udp, family)
     frame = packet + _ETHERNET_HEADER
     payloads = _PAYLOADS if link.payload is None else (link.payload,)
     on_bus = [frame + math.ceil(frame / payload) * _PACKET_BYTES + _DESCRIPTOR_BYTES for payload in payloads]
@@ -122,11 +145,10 @@ def pcie_rate(link: PcieLink) -> Bitrate | None:
     return Bitrate(link.gtps * 1e9 * code * link.lanes)
 
 
-def counted_share(mtu: int, timestamps: bool, udp: bool = False, segment: int | None = None) -> float:
+def counted_share(mtu: int, timestamps: bool, udp: bool = False, segment: int | None = None, family: int = 4) -> float:
     """Return the share of the payload in the octets that a NIC counts: frames without check sequence and gap."""
-    packet = _packet(mtu, segment, udp)
-    headers = IPV4_UDP_HEADERS if udp else IPV4_TCP_HEADERS + (TIMESTAMP_OPTION if timestamps else 0)
-    return max(packet - headers, 0) / (packet + _ETHERNET_HEADER)
+    packet = _packet(mtu, segment, udp, family)
+    return max(packet - _headers(timestamps, udp, family), 0) / (packet + _ETHERNET_HEADER)
 
 
 def physical_limit(
@@ -137,20 +159,21 @@ def physical_limit(
     direction: Direction = Direction.TX,
     udp: bool = False,
     segment: int | None = None,
+    family: int = 4,
 ) -> Oracle:
     """Return the limit of one direction over this link: that of the wire, or of the bus behind it if the bus is slower.
 
     ``direction`` BIDIR means one direction while the other runs, too. ``segment`` (bytes: TCP's MSS, or the payload of
     a UDP datagram) makes packets smaller than the MTU allows.
     """
-    mtu = _packet(mtu, segment, udp)
+    mtu = _packet(mtu, segment, udp, family)
     both_ways = direction is Direction.BIDIR
-    because = f"{speed_mbps} Mbit/s link, MTU {mtu}"
+    because = f"{speed_mbps} Mbit/s link, MTU {mtu}{', IPv6' if family == 6 else ''}"
     if udp:
-        wire = udp_goodput(speed_mbps, mtu)
+        wire = udp_goodput(speed_mbps, mtu, family)
         because += ", UDP"
     else:
-        wire = tcp_goodput(speed_mbps, mtu, timestamps, both_ways)
+        wire = tcp_goodput(speed_mbps, mtu, timestamps, both_ways, family)
         because += ", TCP timestamps" if timestamps else ", no TCP timestamps"
         because += ", both directions at once" if both_ways else ""
     capacity = BUS_CAPACITY[bus]
@@ -159,9 +182,9 @@ def physical_limit(
     return Oracle(wire, because)
 
 
-def _packet(mtu: int, segment: int | None, udp: bool) -> int:
+def _packet(mtu: int, segment: int | None, udp: bool, family: int) -> int:
     """Return the bytes of an IP packet with a full segment."""
-    return mtu if segment is None else min(mtu, segment + (IPV4_UDP_HEADERS if udp else IPV4_TCP_HEADERS))
+    return mtu if segment is None else min(mtu, segment + (udp_headers(family) if udp else tcp_headers(family)))
 
 
 def highest_limit(speed_mbps: int, mtu_max: int, bus: Bus, both_ways: bool = False) -> Oracle:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, TIMESTAMP_OPTION
+from pytest_pinet.judge.oracle import TIMESTAMP_OPTION, tcp_headers
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import Conditions, Trouble
 from pytest_pinet.model.hardware import Bus
@@ -143,15 +143,15 @@ def _management(end: str, share: float, most: float, usual_bps: float | None) ->
 
 
 def socket_trouble(
-    sockets: Sockets, mtu: int, timestamps: bool, mss: int | None = None, end: str = ""
+    sockets: Sockets, mtu: int, timestamps: bool, mss: int | None = None, end: str = "", family: int = 4
 ) -> list[Trouble]:
     """Return whether segments are smaller than ``mss`` (bytes), or for None, smaller than the MTU allows.
 
-    The kernel's MSS is that of RFC 9293 without the options of RFC 7323: MTU - 40, less 12 with timestamps (IPv4). That
-    a receiver has too little memory for whole segments is a property of its build, not of the path.
+    The kernel's MSS is that of RFC 9293 without the options of RFC 7323: MTU - 40, less 12 with timestamps (IPv6: MTU -
+    60). That a receiver has too little memory for whole segments is a property of its build, not of the path.
     """
     options = TIMESTAMP_OPTION if timestamps else 0
-    largest = mtu - IPV4_TCP_HEADERS
+    largest = mtu - tcp_headers(family)
     wanted = largest if mss is None else mss
     if sockets.mss >= wanted - options or sockets.is_mss_of_window:
         return []
@@ -195,8 +195,9 @@ def ineffective_settings(link: LinkFacts, traffic: Traffic, connections: Sequenc
         ends = str(link.ends[flow.sender]), str(link.ends[flow.receiver])
         sockets, far = flow.flow.sockets, flow.flow.far_sockets
         if traffic.mss is not None and sockets is not None:
-            found += [one.text for one in socket_trouble(sockets, path.mtu, path.timestamps, traffic.mss, ends[0])]
-        elif traffic.mss is not None and traffic.mss > (largest := path.mtu - IPV4_TCP_HEADERS):
+            sent = traffic.mss, ends[0], traffic.setup.family
+            found += [one.text for one in socket_trouble(sockets, path.mtu, path.timestamps, *sent)]
+        elif traffic.mss is not None and traffic.mss > (largest := path.mtu - tcp_headers(traffic.setup.family)):
             found.append(f"mss={traffic.mss} bytes was requested, but MTU {path.mtu} allows no more than mss={largest}")
         if window is not None:
             found += buffer_trouble(sockets, far, window, ends)

@@ -8,13 +8,13 @@ import shutil
 import subprocess
 import tarfile
 import time
-from collections.abc import Callable, Iterator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pytest_pinet.errors import ConfigError, LabError, UnsupportedError
+from pytest_pinet.errors import CapabilityError, ConfigError, LabError, UnsupportedError
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.execution.files import is_file, is_folder
 from pytest_pinet.execution.shell import Completed, Shell, as_root, last_line
@@ -22,13 +22,14 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.judge.ktap import read_ktap
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.link.path_setup import set_up
 from pytest_pinet.lab.relay import PROGRAM, SOCKET, PeerRelay, feed
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.measure.link_result import link_result, settings_of
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.record.measurement import KselftestRecord, KselftestResultRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.traffic import Kselftest
+from pytest_pinet.model.traffic import Kselftest, PathSetup
 from pytest_pinet.report.sentences import tuning_notes
 
 RUNNER = "run_kselftest.sh"
@@ -121,8 +122,13 @@ def measure(
     settings = settings_of(link, unread.append)
     undo = UndoStack()
     try:
-        with doing(f"{job.test}"):
-            done = _run(link, job, undo, watch)
+        with doing(f"{job.test}"), ExitStack() as stack:
+            ends = [link]
+            try:
+                ends.append(stack.enter_context(set_up(link, PathSetup(6))))
+            except CapabilityError as error:
+                unread.append(f"the selftest got addresses of IPv4 only: {error}")
+            done = _run(ends, job, undo, watch)
     finally:
         for trouble in undo.close():
             warn(trouble)
@@ -145,7 +151,8 @@ def measure(
     )
 
 
-def _run(link: Link, job: Kselftest, undo: UndoStack, watch: Callable[[], None] | None) -> Completed:
+def _run(ends: Sequence[Link], job: Kselftest, undo: UndoStack, watch: Callable[[], None] | None) -> Completed:
+    link = ends[0]
     board, name = link.dut.shell, link.dut.endpoint.node.name
     machine = _machine(board)
     with packed(job.source, job.collection, machine) as archive:
@@ -161,19 +168,22 @@ def _run(link: Link, job: Kselftest, undo: UndoStack, watch: Callable[[], None] 
     _checked(board, f"chmod 755 {folder}/.pinet/ssh && ln {folder}/.pinet/ssh {folder}/.pinet/scp")
     _connect(board, f"{folder}/.pinet/{SOCKET}", relay.path, undo, name)
     for place in (job.collection, f"{job.collection}/hw"):
-        _put(board, f"{folder}/{place}/net.config", configuration(link, job).encode(), only_beside=True)
+        _put(board, f"{folder}/{place}/net.config", configuration(ends, job).encode(), only_beside=True)
     # A file as output garbles the log of run_kselftest.sh; a pipe does not.
     limit = f"-o {job.timeout_s:.0f}" if job.timeout_s else ""
     command = f"cd {folder} && PATH={folder}/.pinet:$PATH ./run_kselftest.sh -t {shlex.quote(job.test)} {limit} | cat"
     return _wait(board, as_root(command), job.timeout_s + _MORE_S, watch)
 
 
-def configuration(link: Link, job: Kselftest) -> str:
-    """Return net.config of the selftests (tools/testing/selftests/drivers/net/README.rst), which takes no quotes."""
+def configuration(ends: Sequence[Link], job: Kselftest) -> str:
+    """Return net.config of the selftests (tools/testing/selftests/drivers/net/README.rst), which takes no quotes.
+
+    ``ends`` is the link with its addresses of IPv4, and perhaps a second time with addresses of IPv6.
+    """
     lines = {
-        "NETIF": link.dut.device,
-        "LOCAL_V4": link.dut.ip,
-        "REMOTE_V4": link.peer.ip,
+        "NETIF": ends[0].dut.device,
+        **{f"LOCAL_V{link.dut.address.version}": link.dut.ip for link in ends},
+        **{f"REMOTE_V{link.peer.address.version}": link.peer.ip for link in ends},
         "REMOTE_TYPE": "ssh",
         "REMOTE_ARGS": _PEER,
         "DISRUPTIVE": "no",

@@ -87,7 +87,8 @@ class Preconditions:
                     continue
                 path = link.facts.path_between(measured.sender, measured.receiver)
                 end = str(link.ends[measured.sender].endpoint)
-                refuse(socket_trouble(measured.flow.sockets, path.mtu, path.timestamps, end=end))
+                family = traffic.setup.family
+                refuse(socket_trouble(measured.flow.sockets, path.mtu, path.timestamps, end=end, family=family))
         return broke
 
 

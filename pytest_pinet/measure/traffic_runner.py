@@ -222,7 +222,8 @@ class Runs:
         receivers: dict[str, dict[int, float]] = {}
         for run in self._link.combination.topology.runs(traffic.direction):
             path = self._link.facts.path_between(run.a, run.b)
-            share = counted_share(path.mtu, path.timestamps, traffic.udp, traffic.segment) / self._link.scale
+            sent = traffic.udp, traffic.segment, traffic.setup.family
+            share = counted_share(path.mtu, path.timestamps, *sent) / self._link.scale
             for way in run.direction.parts if run.counted else ():
                 receivers.setdefault(str(way), {})[run.b if way is Direction.TX else run.a] = share
         goodput: dict[str, float | None] = dict.fromkeys(receivers)

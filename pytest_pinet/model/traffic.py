@@ -28,6 +28,40 @@ class Direction(StrEnum):
         return (Direction.TX, Direction.RX) if self is Direction.BIDIR else (self,)
 
 
+# Longer delays exceed the time limits of connections.
+DELAY_MAX_S = 2.0
+
+
+@dataclass(frozen=True)
+class PathSetup:
+    """How the path is set up for one gate call: the IP ``family`` (4 or 6), and delay and loss at the peer.
+
+    ``delay_s`` is added to each round trip, half of it each way; ``loss`` is the share of packets lost each way.
+    """
+
+    family: int = 4
+    delay_s: float = 0.0
+    loss: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.family not in (4, 6):
+            raise ConfigError(f"family={self.family!r}: expected 4 or 6")
+        if not 0 <= self.delay_s <= DELAY_MAX_S:
+            raise ConfigError(f"delay of {self.delay_s:g} s: expected at most {DELAY_MAX_S:g} s")
+        if not 0 <= self.loss < 1:
+            raise ConfigError(f"loss of {self.loss * 100:g} %: expected less than 100 %")
+
+    @property
+    def key(self) -> str:
+        """The part of an id that describes the setup; empty for the usual one."""
+        delay = f"-delay{self.delay_s * 1000:g}ms" if self.delay_s else ""
+        loss = f"-loss{self.loss * 100:g}pct" if self.loss else ""
+        return ("-ip6" if self.family == 6 else "") + delay + loss
+
+
+USUAL_PATH = PathSetup()
+
+
 @dataclass(frozen=True)
 class Traffic:
     """One run of traffic between the DUT and its peer.
@@ -40,7 +74,7 @@ class Traffic:
     For traffic in both directions, ``opposed`` uses one process per direction instead of one for both. ``peer_bitrate``
     (per stream) limits the rate of the peer and also needs two processes.
 
-    ``affinity`` is the CPU of the device under test to which the tool is pinned.
+    ``affinity`` is the CPU of the device under test to which the tool is pinned. ``setup`` is that of the path.
     """
 
     direction: Direction
@@ -56,6 +90,7 @@ class Traffic:
     peer_bitrate: Bitrate | None = None
     opposed: bool = False
     affinity: int | None = None
+    setup: PathSetup = USUAL_PATH
 
     @property
     def segment(self) -> int | None:
@@ -112,9 +147,8 @@ class Traffic:
             parts.append(self.congestion)
         if self.affinity is not None:
             parts.append(f"A{self.affinity}")
-        if self.direction is Direction.BIDIR:
-            parts.append("bidir")
-        return "-".join(parts)
+        bidir = "-bidir" if self.direction is Direction.BIDIR else ""
+        return f"{'-'.join(parts)}{self.setup.key}{bidir}"
 
 
 def standard_traffic(way: Direction, connection_s: int, streams: int = 1) -> Traffic:
@@ -143,7 +177,7 @@ class HttpTraffic(Traffic):
 
     @property
     def key(self) -> str:
-        return f"http-c{self.streams}-s{self.size}"
+        return f"http-c{self.streams}-s{self.size}{self.setup.key}"
 
 
 @dataclass(frozen=True)
@@ -166,6 +200,7 @@ class LadderTraffic(Traffic):
             window=self.window,
             bitrate=rate,
             length=self.length,
+            setup=self.setup,
         )
 
     @property
@@ -180,11 +215,12 @@ class Ping:
     count: int = 10
     interval_s: float = 0.2
     size: int = 56
+    setup: PathSetup = USUAL_PATH
 
     @property
     def key(self) -> str:
         """The part of an id that describes the ping; stable across runs."""
-        return f"ping-c{self.count}-i{self.interval_s:g}-s{self.size}"
+        return f"ping-c{self.count}-i{self.interval_s:g}-s{self.size}{self.setup.key}"
 
     @property
     def seconds(self) -> float:

@@ -18,6 +18,7 @@ from pytest_pinet.model.limits import WAYS, WORDS, Limit, Metric, Origin, Scope,
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, Share, parse_duration, parse_size
 from pytest_pinet.model.topology import KINDS, all_names, parse_topology
+from pytest_pinet.model.traffic import PathSetup
 from pytest_pinet.model.tuning import UNTUNED
 from pytest_pinet.session.option_table import PINET
 from pytest_pinet.tuning.registry import names, read_tunings
@@ -94,6 +95,19 @@ Rate = str
 Size = str | int
 Duration = str | int | float
 RATE_FORM = "a number for each second, such as '1200/s'"
+
+
+PATH_FORM = "a mapping such as {'delay': '20 ms', 'loss': '0.1%'}"
+
+
+def parse_path(family: int, path: object) -> PathSetup:
+    """Return the setup of ``family=`` and ``path=`` of a gate call. Raises ConfigError, ValueError."""
+    if path is None:
+        return PathSetup(family)
+    if not isinstance(path, Mapping) or not path or set(path) - {"delay", "loss"}:
+        raise ConfigError(f"path={path!r}: expected {PATH_FORM}")
+    delay_s = parse_seconds("delay", path["delay"]) if "delay" in path else 0.0
+    return PathSetup(family, delay_s, parse_share("loss", path["loss"]) if "loss" in path else 0.0)
 
 
 class FlowLimits(TypedDict, total=False):

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from pytest_pinet.lab.link.link import addresses
+from pytest_pinet.lab.link.link import addresses, in_family
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import StateComparison
 from pytest_pinet.model.combination import Combination
@@ -97,7 +97,8 @@ class DryRun:
         match job:
             case Ping():
                 ping_tool.validate(job)
-                own, other = (str(address.ip) for address in addresses(call.link.combination)[:2])
+                here = addresses(call.link.combination)[:2]
+                own, other = (str(in_family(address, job.setup.family).ip) for address in here)
                 self._plan(call, [f"    {node}$ {ping_tool.command(job, own, other)}"], job.seconds)
             case Kselftest():
                 self._plan(call, [f"    {node}$ ./run_kselftest.sh -t {job.test}"], job.timeout_s)
@@ -108,7 +109,8 @@ class DryRun:
 
     def _plan_traffic(self, call: GateCall, traffic: Traffic) -> NoReturn:
         combination = call.link.combination
-        at = [(end, str(address.ip)) for end, address in zip(combination.ends, addresses(combination), strict=True)]
+        ips = [str(in_family(address, traffic.setup.family).ip) for address in addresses(combination)]
+        at = [*zip(combination.ends, ips, strict=True)]
         lines = []
         steps = [traffic.step(rate) for rate in traffic.rates] if isinstance(traffic, LadderTraffic) else [traffic]
         for planned in combination.topology.runs(traffic.direction):

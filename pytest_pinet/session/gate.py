@@ -123,6 +123,8 @@ class Gate:
         peer_bitrate: Rate | None = None,
         opposed: bool = False,
         affinity: int | None = None,
+        family: int = 4,
+        path: Mapping[str, str] | None = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> TrafficResult:
@@ -135,6 +137,8 @@ class Gate:
         ``bitrate`` is per stream and direction; ``peer_bitrate`` limits each stream of the peer in bidir.
         ``opposed`` uses one iperf3 process for each direction of bidir, as ``peer_bitrate`` does; only the time in
         which both run counts. ``affinity`` binds iperf3 on the device under test to this CPU.
+        ``family`` is that of IP: 4 or 6. ``path`` (``{"delay": "20 ms", "loss": "0.1%"}``) adds delay to each round
+        trip, and loses packets in both directions, at the peer.
         ``profile`` (fast, standard, soak, full) and ``limits`` override the values of the marker. They have the same
         names: ``min``, ``sum``, ``share``, ``fairness``, ``tolerance``, ``marginal``, ``retransmits``, ``loss``,
         ``latency``, ``cpu``, ``max_drops``.
@@ -154,6 +158,8 @@ class Gate:
             "length": length,
             "congestion": congestion,
             "affinity": affinity,
+            "family": family,
+            "path": path,
         }
         return self._measure(link, "tcp", profile, limits, values)
 
@@ -168,6 +174,8 @@ class Gate:
         warmup: Duration | None = None,
         window: Size | None = None,
         length: Size | None = None,
+        family: int = 4,
+        path: Mapping[str, str] | None = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> TrafficResult:
@@ -186,6 +194,8 @@ class Gate:
             "window": window,
             "bitrate": bitrate,
             "length": length,
+            "family": family,
+            "path": path,
         }
         return self._measure(link, "udp", profile, limits, values)
 
@@ -199,6 +209,8 @@ class Gate:
         streams: int = 1,
         duration: Duration | None = None,
         length: Size | None = None,
+        family: int = 4,
+        path: Mapping[str, str] | None = None,
         profile: str | None = None,
         **limits: Unpack[FlowLimits],
     ) -> LadderResult:
@@ -216,6 +228,8 @@ class Gate:
             "length": length,
             "rates": rates,
             "loss": loss,
+            "family": family,
+            "path": path,
         }
         found = self._run(link, "udp_ladder", profile, limits, values, LadderTraffic)
         return LadderResult(**self._end(found), knee=Bitrate(_of(found.ladder).knee_bps or 0.0))
@@ -229,6 +243,8 @@ class Gate:
         connections: int = 10,
         duration: Duration | None = None,
         requests: str | None = None,
+        family: int = 4,
+        path: Mapping[str, str] | None = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> HttpResult:
@@ -241,7 +257,15 @@ class Gate:
         topology = link.combination.topology.name
         if topology not in ("pair", "chain"):
             raise ConfigError(f"{self._item.nodeid}: http: topology {topology!r}: expected 'pair' or 'chain'")
-        values = {"direction": direction, "duration": duration, "warmup": 0, "streams": connections, "size": size}
+        values = {
+            "direction": direction,
+            "duration": duration,
+            "warmup": 0,
+            "streams": connections,
+            "size": size,
+            "family": family,
+            "path": path,
+        }
         found = self._run(link, "http", profile, limits, values, HttpTraffic, requests)
         return HttpResult(**self._end(found), requests_per_s=_of(found.http).requests_per_s)
 
@@ -252,6 +276,8 @@ class Gate:
         count: int = 10,
         interval: Duration = 0.2,
         size: int = 56,
+        family: int = 4,
+        path: Mapping[str, str] | None = None,
         profile: str | None = None,
         **limits: Unpack[PingLimits],
     ) -> PingResult:
@@ -262,7 +288,12 @@ class Gate:
         comes.
         """
         try:
-            ping = Ping(arguments.parse_count("count", count), arguments.parse_seconds("interval", interval), size)
+            ping = Ping(
+                arguments.parse_count("count", count),
+                arguments.parse_seconds("interval", interval),
+                size,
+                arguments.parse_path(family, path),
+            )
             ping_tool.validate(ping)
             own = self._limits(link, limits)
             for limit in own:
@@ -377,6 +408,7 @@ class Gate:
             if duration_s is None:
                 duration_s = spending.connection_s - _warmup_cap_s(link)
             way = self._direction(link, read.pop("direction"))
+            read["setup"] = arguments.parse_path(read.pop("family"), read.pop("path"))
             traffic = kind(way, duration_s=duration_s, warmup_s=warmup_s, **read)
             check(traffic)
             own = self._limits(link, limits)

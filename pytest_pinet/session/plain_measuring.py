@@ -18,6 +18,7 @@ from pytest_pinet.judge.measurement import fitted
 from pytest_pinet.judge.starts import cap_for
 from pytest_pinet.judge.turns import Side
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.link.path_setup import set_up
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure import kselftest as measure_kselftest
 from pytest_pinet.measure import measurement
@@ -27,7 +28,7 @@ from pytest_pinet.measure.link_result import settings_of
 from pytest_pinet.measure.traffic_runner import MeasureContext, ProgressOfWays
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.traffic import Kselftest, Ping, Traffic
+from pytest_pinet.model.traffic import USUAL_PATH, Kselftest, Ping, Traffic
 from pytest_pinet.report.progress import Progress
 from pytest_pinet.session.hook_calls import GateCall, GateJob
 from pytest_pinet.session.parametrizer import case_of
@@ -81,9 +82,14 @@ class PlainMeasuring:
 
     def _measured(self, call: GateCall, job: GateJob, raw: dict[str, str]) -> ResultRecord:
         """Measure and judge. ``raw`` gets the files that are kept."""
-        link = call.link
         if isinstance(job, Kselftest):
-            return measure_kselftest.measure(link, job, raw, self.recorder.warn, self.access.watch)
+            return measure_kselftest.measure(call.link, job, raw, self.recorder.warn, self.access.watch)
+        setup = USUAL_PATH if isinstance(job, StateComparison) else job.setup
+        with set_up(call.link, setup) as link:
+            return self._judged(replace(call, link=link), job, raw)
+
+    def _judged(self, call: GateCall, job: Traffic | Ping | StateComparison, raw: dict[str, str]) -> ResultRecord:
+        link = call.link
         if isinstance(job, Ping):
             return measure_ping.measure(link, job, call.limits, call.profile, raw, self.access.watch, self._strict)
         traffic = job if isinstance(job, Traffic) else job.traffic

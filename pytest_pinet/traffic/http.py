@@ -279,6 +279,11 @@ class HttpRun:
     timeout: str
 
     @property
+    def _host(self) -> str:
+        """The address before a port (RFC 3986)."""
+        return f"[{self.address}]" if ":" in self.address else self.address
+
+    @property
     def server_command(self) -> str:
         """The command line of a server that prints LISTENING once clients can connect."""
         traffic = self.traffic
@@ -286,7 +291,7 @@ class HttpRun:
         return _SCRIPT.format(
             life=round(traffic.seconds + LIFETIME_S + CONNECT_TIMEOUT_S),
             size=traffic.size,
-            configuration=_CONFIGURATION.format(connections=connections, address=self.address, port=self.port),
+            configuration=_CONFIGURATION.format(connections=connections, address=self._host, port=self.port),
             listens=is_listening(self.port),
             listening=LISTENING,
             files=MANY_FILES,
@@ -294,7 +299,7 @@ class HttpRun:
 
     @property
     def client_command(self) -> str:
-        url = f"http://{self.address}:{self.port}{PATH_OF_FILE}"
+        url = f"http://{self._host}:{self.port}{PATH_OF_FILE}"
         argv = wrk_argv(self.traffic, url, self.cores)
         return f"{MANY_FILES}; {guarded(argv, self.timeout, self.traffic.seconds + LIFETIME_S)}"
 

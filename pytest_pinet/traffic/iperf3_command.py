@@ -229,6 +229,7 @@ def server_command(run: Iperf3Run) -> str:
     if run.reports_begin:
         # 01 = ESTABLISHED, also for a UDP socket with a peer. For TCP the first such socket is the control connection.
         table, least = ("udp", 1) if run.traffic.udp else ("tcp", 2)
+        table += "6" if ":" in run.server.address else ""
         streams = f"grep -c ':{run.port:04X} [0-9A-F]*:[0-9A-F]* 01' /proc/net/{table}"
         wait += f'while {lives} && [ "$({streams})" -lt {least} ]; do sleep 0.01 2>/dev/null || :; done; '
         wait += f"{lives} && read -r up x </proc/uptime && echo '{FLOWING}' $up; "

@@ -36,7 +36,7 @@ class End:
     endpoint: Endpoint
     session: NodeSession
     shell: Shell
-    address: ipaddress.IPv4Interface
+    address: ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
     @property
     def device(self) -> str:

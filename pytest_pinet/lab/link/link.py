@@ -34,6 +34,9 @@ from pytest_pinet.model.tuning import Tuned
 
 # 198.18.0.0/15 is reserved for benchmarks of network devices (RFC 2544) and is not routed on the Internet.
 BENCHMARK_NET = ipaddress.IPv4Network("198.18.0.0/15")
+# The same for IPv6 (RFC 5180).
+BENCHMARK_NET_6 = ipaddress.IPv6Network("2001:2::/48")
+Address = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
 
 def addresses(combination: Combination) -> tuple[ipaddress.IPv4Interface, ...]:
@@ -60,6 +63,14 @@ def addresses(combination: Combination) -> tuple[ipaddress.IPv4Interface, ...]:
             found[end] = ipaddress.IPv4Interface((base + position, prefix))
         base += size
     return tuple(found[end] for end in range(topology.ends))
+
+
+def in_family(address: Address, family: int) -> Address:
+    """Return the address that belongs to this address of IPv4: for IPv6, the same number in the same subnet."""
+    if family == 4:
+        return address
+    number, bits = int(BENCHMARK_NET_6.network_address) + int(address.ip), address.network.prefixlen
+    return ipaddress.IPv6Interface((number, 128 - 32 + bits))
 
 
 def _power_of_two(least: int) -> int:

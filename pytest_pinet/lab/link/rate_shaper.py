@@ -1,6 +1,6 @@
-"""A shaper on a device of a node. It makes a link slower by a known amount while a context is open.
+"""A shaper on a device of a node. It makes a link slower, or adds delay and loss, while a context is open.
 
-``clsact`` hooks redirect all packets of the device through an ``ifb`` device with a token bucket, one for each
+``clsact`` hooks redirect all packets of the device through an ``ifb`` device with a token bucket or netem, one for each
 direction. The root qdisc of the device is not changed. A guard process on the node
 holds the shaper. The guard removes it on request, when the runner or its ssh connection dies (its standard input ends),
 and after ``at_most_s``. If the guard dies too, the next run finds the leftovers by their name and removes them.
@@ -27,6 +27,9 @@ _READY = "pinet: reduced"
 # The guard prints this if the setup failed.
 _FAILED = "pinet: no "
 _NO_TC, _NO_IFB, _NO_CLSACT, _FILTERED, _REFUSED = "tc", "ifb", "clsact", "hooks", "shaper"
+_TBF, _NETEM = "tbf", "netem"
+# Of netem: the packets on their way at 10 Gbit/s with 100 ms of delay.
+_PACKETS = 100_000
 # Not smaller than a GSO packet. A smaller bucket splits every GSO packet in software (measured: 28 % slower).
 _SMALLEST_BURST = 80_000
 _BURST_S = 0.004
@@ -59,10 +62,11 @@ _SET_UP = (
     " for ifb in $tx $rx; do ip link add name $ifb type ifb || fail {no_ifb}; done;"
     ' ip link set dev $tx alias "$kept";'
     ' [ -n "$kept" ] || tc qdisc add dev $dev clsact || fail {no_clsact};'
-    " lead() {{ ip link set dev $2 mtu $(cat /sys/class/net/$dev/mtu) addrgenmode none && ip link set dev $2 up"
-    " && tc qdisc add dev $2 root tbf rate $3bit burst $4 limit $5"
-    " && tc filter add dev $dev $1 protocol all pref {preference} u32 match u32 0 0"
-    " action mirred egress redirect dev $2; }};"
+    " lead() {{ hook=$1; to=$2; shift 2;"
+    " ip link set dev $to mtu $(cat /sys/class/net/$dev/mtu) addrgenmode none && ip link set dev $to up || return;"
+    ' tc qdisc add dev $to root "$@" || fail $1;'
+    " tc filter add dev $dev $hook protocol all pref {preference} u32 match u32 0 0"
+    " action mirred egress redirect dev $to; }};"
     " lead ingress $tx {tx} && lead egress $rx {rx} || fail {refused}; "
 )
 
@@ -91,11 +95,29 @@ def reduced(end: End, rates: Rates, at_most_s: float) -> Iterator[None]:
     Raises UnsupportedError if the kernel lacks a feature or the device already has filters, LinkError when the node
     refuses or the shaper cannot be removed.
     """
+    with _led(end, _bucket(rates.tx), _bucket(rates.rx), at_most_s, "a shaper"):
+        yield
+
+
+@contextmanager
+def impaired(end: End, delay_s: float, loss: float, at_most_s: float) -> Iterator[None]:
+    """Add ``delay_s`` to each round trip over this end, half of it each way, and lose this share of packets each way.
+
+    Raises the same errors as ``reduced``, and UnsupportedError for a kernel without netem.
+    """
+    words = f"{_NETEM} limit {_PACKETS} delay {round(delay_s / 2 * 1e6)}us loss {loss * 100:.6f}%"
+    with _led(end, words, words, at_most_s, "delay and loss"):
+        yield
+
+
+@contextmanager
+def _led(end: End, tx: str, rx: str, at_most_s: float, what: str) -> Iterator[None]:
+    """Lead all packets of this end through these queueing disciplines."""
     names = _NAMES.format(device=end.device)
     clean = _CLEAN.format(preference=_PREFERENCE)
     set_up = _SET_UP.format(
         failed=_FAILED, no_tc=_NO_TC, no_ifb=_NO_IFB, no_clsact=_NO_CLSACT, filtered=_FILTERED, refused=_REFUSED,
-        preference=_PREFERENCE, tx=_bucket(rates.tx), rx=_bucket(rates.rx),
+        preference=_PREFERENCE, tx=tx, rx=rx,
     )  # fmt: skip
     # The guard waits for the end of `sleep`. A signal from us goes to the whole process group, and must not end the
     # cleanup. If the guard is root and we are not, a signal could not reach it anyway.
@@ -106,7 +128,7 @@ def reduced(end: End, rates: Rates, at_most_s: float) -> Iterator[None]:
     try:
         process = end.shell.spawn(f"sleep {at_most_s:.0f} | {as_root(guard)}")
         undo.add(f"the guard of the shaper on {end.shell.name}", process.stop, end.shell.name)
-        _await_ready(end, process)
+        _await_ready(end, process, what)
         yield
         if not is_reduced(end):
             raise LinkError(
@@ -133,12 +155,13 @@ def is_reduced(end: End) -> bool:
 
 
 def _bucket(rate: Bitrate) -> str:
-    """Return rate (bit/s), burst and queue (bytes) of a token bucket."""
+    """Return the words of a token bucket: rate (bit/s), burst and queue (bytes)."""
     queue = next(size for fastest, size in _QUEUES if rate.bps <= fastest)
-    return f"{round(rate.bps)} {max(_SMALLEST_BURST, round(rate.bps / 8 * _BURST_S))} {queue}"
+    burst = max(_SMALLEST_BURST, round(rate.bps / 8 * _BURST_S))
+    return f"{_TBF} rate {round(rate.bps)}bit burst {burst} limit {queue}"
 
 
-def _await_ready(end: End, process: Process) -> None:
+def _await_ready(end: End, process: Process, what: str) -> None:
     replies: list[str] = []
 
     def answered() -> bool:
@@ -160,9 +183,10 @@ def _await_ready(end: End, process: Process) -> None:
         raise missing(end, "tc", "iproute2")
     if lacks == _FILTERED:
         raise UnsupportedError(
-            f"{end.device} of {end.shell.name} has traffic filters of its own, which a shaper would disturb "
+            f"{end.device} of {end.shell.name} has traffic filters of its own, which {what} would disturb "
             f"(tc filter show dev {end.device} ingress)"
         )
-    if lacks in (_NO_IFB, _NO_CLSACT):
-        raise UnsupportedError(f"the kernel of {end.shell.name} has no {lacks}, which a shaper needs: {why}")
-    raise LinkError(f"{end.shell.name} refused a shaper on {end.device}: {why}")
+    if lacks in (_NO_IFB, _NO_CLSACT, _TBF, _NETEM):
+        needs = "need" if " and " in what else "needs"
+        raise UnsupportedError(f"the kernel of {end.shell.name} has no {lacks}, which {what} {needs}: {why}")
+    raise LinkError(f"{end.shell.name} refused {what} on {end.device}: {why}")

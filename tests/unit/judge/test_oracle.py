@@ -163,3 +163,16 @@ def test_a_nic_counts_the_headers_of_each_frame() -> None:
     assert counted_share(1500, timestamps=True) == 1448 / 1514
     assert counted_share(9000, timestamps=False) == 8960 / 9014
     assert counted_share(1500, timestamps=True, udp=True, segment=1400) == 1400 / 1442
+
+
+def test_ipv6_has_20_bytes_more_of_headers() -> None:
+    six = physical_limit(1000, 1500, True, Bus.SOC, family=6)
+    assert six.goodput.bps == pytest.approx(1e9 * (1500 - 60 - 12) / 1538)
+    assert six.because == "1000 Mbit/s link, MTU 1500, IPv6, TCP timestamps"
+    assert udp_goodput(1000, 1500, family=6).bps == pytest.approx(1e9 * (1500 - 48) / 1538)
+    assert counted_share(1500, timestamps=True, family=6) == 1428 / 1514
+    assert physical_limit(100, 1500, True, Bus.SOC, segment=1000, family=6).goodput.bps == pytest.approx(
+        1e8 * 988 / 1098
+    )
+    link = PcieLink(5.0, 1, 128)
+    assert pcie_leaves(link, 1500, True, family=6)[0] < pcie_leaves(link, 1500, True)[0]  # type: ignore[index]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pytest_pinet.judge.profile import most_specific
 from pytest_pinet.model.limits import Limit, Origin, parse_arguments
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.traffic import Direction, HttpTraffic, Kselftest, LadderTraffic, Traffic
+from pytest_pinet.model.traffic import Direction, HttpTraffic, Kselftest, LadderTraffic, PathSetup, Ping, Traffic
 from pytest_pinet.session import arguments
 from pytest_pinet.session.gate import check
 from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, server_command, validate
@@ -189,3 +190,34 @@ def test_other_names_are_refused(test: str) -> None:
 def test_lines_that_the_selftests_read_otherwise_are_refused(line: tuple[str, str]) -> None:
     with pytest.raises(ConfigError, match=r"expected a line of net.config such as DISRUPTIVE=no, got"):
         Kselftest("drivers/net:ping.py", "linux", environment=dict([line]))
+
+
+def test_the_setup_of_the_path_is_part_of_the_key() -> None:
+    six = PathSetup(6)
+    assert Traffic(Direction.BIDIR, streams=4, setup=six).key == "tcp-P4-ip6-bidir"
+    assert HttpTraffic(Direction.TX, setup=six).key == "http-c1-s100000-ip6"
+    assert Ping(setup=six).key == "ping-c10-i0.2-s56-ip6"
+    with pytest.raises(ConfigError, match="family=5: expected 4 or 6"):
+        PathSetup(5)
+
+
+def test_delay_and_loss_are_read_and_part_of_the_key() -> None:
+    slow = arguments.parse_path(6, {"delay": "20 ms", "loss": "0.1%"})
+    assert slow == PathSetup(6, 0.02, 0.001)
+    assert Traffic(Direction.BIDIR, setup=slow).key == "tcp-P1-ip6-delay20ms-loss0.1pct-bidir"
+    assert arguments.parse_path(4, None) == PathSetup()
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("20 ms", "path='20 ms': expected a mapping such as"),
+        ({}, "path={}: expected a mapping such as"),
+        ({"jitter": "1 ms"}, "expected a mapping such as {'delay': '20 ms', 'loss': '0.1%'}"),
+        ({"delay": "3 s"}, "delay of 3 s: expected at most 2 s"),
+        ({"loss": "100%"}, "less than 100%"),
+    ],
+)
+def test_other_paths_are_refused(path: object, why: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(why)):
+        arguments.parse_path(4, path)

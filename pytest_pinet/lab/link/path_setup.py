@@ -1,0 +1,107 @@
+"""The setup of the path for one gate call: addresses of IPv6 at the ends, delay and loss at the peers.
+
+Every change is undone at the end of the call, and after a crash by the journals of the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+from pytest_pinet.errors import CapabilityError, LinkError, UnsupportedError
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.trace import doing
+from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.link.end import End, change, undo_by
+from pytest_pinet.lab.link.link import Link, in_family
+from pytest_pinet.lab.link.rate_shaper import impaired
+from pytest_pinet.model.traffic import USUAL_PATH, PathSetup
+
+# The smallest MTU of IPv6 (RFC 8200).
+IPV6_MTU = 1280
+ANSWER_TIMEOUT_S = 5.0
+# The peer removes delay and loss after this time, even if the runner hangs.
+AT_MOST_S = 6 * 3600.0
+
+
+@contextmanager
+def set_up(link: Link, setup: PathSetup) -> Iterator[Link]:
+    """Set up the path of a link, and yield the link with the addresses to use. The exit undoes every change.
+
+    Raises CapabilityError for what this lab lacks, LinkError if a node refuses a change or an undo, SshError.
+    """
+    if setup == USUAL_PATH:
+        yield link
+        return
+    undo = UndoStack()
+    try:
+        if setup.family == 6:
+            link = _with_ipv6(link, undo)
+        with ExitStack() as stack:
+            if setup.delay_s or setup.loss:
+                _impair(link, setup, stack)
+            yield link
+    except BaseException as error:
+        for failure in undo.close():
+            error.add_note(failure)
+        raise
+    if failures := undo.close():
+        raise LinkError("; ".join(failures), "look at the node; the next link undoes what its journal has")
+
+
+def _impair(link: Link, setup: PathSetup, stack: ExitStack) -> None:
+    """Add delay and loss at the far end of each flow, until ``stack`` is closed."""
+    topology = link.combination.topology
+    far = {b for _, b in topology.pairs}
+    if far & {a for a, _ in topology.pairs}:
+        raise CapabilityError(f"path= in topology {topology.name}: each end is a device under test, and none its peer")
+    for end in (link.ends[index] for index in sorted(far)):
+        try:
+            stack.enter_context(impaired(end, setup.delay_s, setup.loss, AT_MOST_S))
+        except UnsupportedError as error:
+            raise CapabilityError(f"path=: {error}") from None
+
+
+def _with_ipv6(link: Link, undo: UndoStack) -> Link:
+    """Give each end its address of IPv6, and wait until the ends of each flow reach each other."""
+    topology = link.combination.topology
+    if topology.forwards:
+        raise CapabilityError("family=6 in topology chain: Linux forwards IPv6 on all NICs of a node or on none")
+    if link.path.mtu < IPV6_MTU:
+        raise CapabilityError(f"family=6 needs an MTU of at least {IPV6_MTU}; this link has {link.path.mtu}")
+    ends = tuple(replace(end, address=in_family(end.address, 6)) for end in link.ends)
+    with doing("add addresses of IPv6"):
+        undo.at_once(_add_address, ends)
+        for a, b in topology.pairs:
+            _await_answer(ends[a], ends[b])
+    return replace(link, ends=ends)
+
+
+def _add_address(end: End, undo: UndoStack) -> None:
+    folder = f"/proc/sys/net/ipv6/conf/{end.device}"
+    # An address stays on a device that a link-up takes down.
+    wanted = {f"{folder}/disable_ipv6": "0", f"{folder}/keep_addr_on_down": "1"}
+    found = end.shell.run("; ".join(f"cat {path}" for path in wanted)).stdout.split()
+    if len(found) != len(wanted):
+        raise CapabilityError(f"family=6: the kernel of {end.shell.name} has no IPv6 on {end.device}")
+    steps = []
+    for (path, value), before in zip(wanted.items(), found, strict=True):
+        if before != value:
+            what = f"{path.rpartition('/')[2]} of {end.device} on {end.shell.name}"
+            steps += [undo_by(end, what, f"[ ! -e {path} ] || echo {before} > {path}", undo), f"echo {value} > {path}"]
+    gone = f"! ip -o addr show dev {end.device} | grep -qF ' {end.address} '"
+    what = f"address {end.address} on {end.shell.name} {end.device}"
+    steps.append(undo_by(end, what, f"ip addr del {end.address} dev {end.device} || {gone}", undo))
+    # Our addresses are not in use by others, so the kernel need not look for duplicates, which takes a second.
+    steps.append(f"ip addr replace {end.address} dev {end.device} nodad")
+    change(end.shell, " && ".join(steps))
+
+
+def _await_answer(end: End, other: End) -> None:
+    ping = f"ping -n -q -c 1 -W 1 -I {end.device} {other.ip} >/dev/null 2>&1"
+    if not Deadline(ANSWER_TIMEOUT_S).wait_until(lambda: end.shell.run(ping).returncode == 0):
+        raise LinkError(
+            f"{end} does not reach {other} by IPv6 within {ANSWER_TIMEOUT_S:.0f} s, though it does by IPv4",
+            f"look for a firewall that drops ICMPv6 on {end.shell.name} and {other.shell.name} (nft list ruleset)",
+        )
