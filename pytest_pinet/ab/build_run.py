@@ -33,6 +33,7 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.path_setup import set_up
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import StateComparison
+from pytest_pinet.measure.figures import Probe
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
@@ -138,6 +139,8 @@ class AlternatingMeasuring:
     def measure(self, call: GateCall, job: GateJob) -> ResultRecord:
         if isinstance(job, Kselftest | StateComparison):
             self._leave_out("a selftest of the kernel" if isinstance(job, Kselftest) else "a comparison of two states")
+        if isinstance(job, Probe):
+            self._leave_out(job.key)
         return self._pinged(call, job) if isinstance(job, Ping) else self._measured_traffic(call, job)
 
     def _measured_traffic(self, call: GateCall, traffic: Traffic) -> ResultRecord:

@@ -28,6 +28,7 @@ from pytest_pinet.model.fields import (
     Minimum,
     Name,
     Percentage,
+    PerSecond,
     Ports,
     Setting,
     Text,
@@ -85,6 +86,9 @@ class LimitSection(Section):
         None,
         description="how often the link of the device under test may drop in one measurement; by default a second "
         "drop, on a fresh link-up, fails",
+    )
+    transactions: PerSecond | None = Field(
+        None, description="fewest requests of gate.transactions that are answered for each second, such as '8000/s'"
     )
     marginal: Marginal | None = Field(
         None, description="width of the band, as a share of the limit, where a value that meets the limit is marginal"

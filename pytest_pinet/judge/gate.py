@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TypeVar
 
 from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, Course, Reference, course_of, without_course
 from pytest_pinet.judge.days import ENOUGH_DAYS, DaySpread, against_baseline, day_spread, missing_days, zone_of
@@ -16,13 +17,14 @@ from pytest_pinet.judge.spread import Noise
 from pytest_pinet.judge.starts import next_seconds, shows_level, start_of
 from pytest_pinet.judge.two_levels import TwoLevels, Unit, two_levels
 from pytest_pinet.model.connection import Connection, Fresh
-from pytest_pinet.model.judgement import DirectionJudgement
+from pytest_pinet.model.judgement import DirectionJudgement, FigureJudgement
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
 
+J = TypeVar("J", DirectionJudgement, FigureJudgement)
 # Paced senders stay this near to their rate limit (facts: 400.6 of 400 Mbit/s).
 CAP_TOLERANCE = 0.05
 # Connections so far below a limit from a baseline are confirmed by a connection that is twice as long.
@@ -137,18 +139,7 @@ def rule_on(
         course, levels, spread = _known(baseline, noise)
         noise = against_baseline(noise, spread)
         against = Against(zone_of(judged.limit.rate, baseline.figure), levels, course)
-    for count in range(1, len(connections) + 1):
-        decision = _decided(
-            tuple(connections[:count]),
-            judged.limit.rate,
-            noise,
-            plan.profile,
-            plan.error_rate,
-            plan.link_ups,
-            against,
-        )
-        if decision.outcome is not None:
-            break
+    decision = first_decision(connections, judged.limit.rate, noise, plan, against)
     if decision.outcome is None:
         next_s = decision.next_s
         # A slow start could explain that every connection is so low.
@@ -156,10 +147,22 @@ def rule_on(
         if spread is not None and low and (decision.ratio or 1.0) < FAR_BELOW:
             next_s = max(next_s, 2 * plan.profile.connection_s)
         return Ruling(judged, decision.next_fresh, next_s)
-    final = replace(_final(judged, judged.limit.rate, decision, decision.outcome), error_rate=plan.error_rate)
+    final = replace(settled(judged, judged.limit.rate, decision, decision.outcome), error_rate=plan.error_rate)
     if spread is not None:
         final = replace(final, reason=f"{final.reason}; {_known_days(spread, decision, plan.error_rate, against)}")
     return Ruling(_improved(final, limit, baseline))
+
+
+def first_decision(
+    connections: Sequence[Connection], limit: Bitrate, noise: Noise, plan: GatePlan, against: Against
+) -> Decision:
+    """Return the first decision that ends the connections, or the last one that does not. There is a connection."""
+    for count in range(1, len(connections) + 1):
+        own = tuple(connections[:count])
+        decision = _decided(own, limit, noise, plan.profile, plan.error_rate, plan.link_ups, against)
+        if decision.outcome is not None:
+            break
+    return decision
 
 
 # The gate judges again after each connection.
@@ -236,7 +239,8 @@ def _odd(judged: DirectionJudgement, connections: Sequence[Connection]) -> Direc
 _decided = lru_cache(maxsize=64)(decide)
 
 
-def _final(judged: DirectionJudgement, limit: Bitrate, decision: Decision, verdict: Verdict) -> DirectionJudgement:
+def settled(judged: J, limit: Bitrate, decision: Decision, verdict: Verdict) -> J:
+    """Return the judgement with this outcome of a decision. ``judged`` compares the value with the limit."""
     state = ""
     if verdict is Verdict.FAIL:
         state = "confirmed"

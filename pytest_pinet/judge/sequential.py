@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, linear_regression
 from typing import NamedTuple
@@ -76,6 +76,11 @@ class Decision:
     moved: float = 0.0
 
 
+def rate_text(bps: float) -> str:
+    """Write a level that is a rate."""
+    return str(Bitrate(bps))
+
+
 @dataclass(frozen=True)
 class Against:
     """What an accepted baseline says about a run that is judged by it.
@@ -83,11 +88,13 @@ class Against:
     ``zone`` is half the distance (in logarithms) between a slowdown that may pass and one that must be found.
     ``levels`` are given for a link whose connections, boots or days fall on two levels: then every plausible
     explanation of the values must give the same verdict. ``course`` says how its connections differ with their place.
+    ``show`` writes a level; without a baseline it is all that is known.
     """
 
     zone: float = HALF_ZONE
     levels: TwoLevels | None = None
     course: Course = field(default_factory=Course)
+    show: Callable[[float], str] = rate_text
 
 
 class _Like(NamedTuple):
@@ -223,7 +230,9 @@ def decide(
     levels = against.levels
     standing = _stand(usable, limit, noise, fresh_link, against.zone)
     known_levels = (
-        _fresh_levels(standing, usable) if levels is None else _on_levels(standing, usable, limit, levels, error_rate)
+        _fresh_levels(standing, usable, against.show)
+        if levels is None
+        else _on_levels(standing, usable, limit, levels, error_rate, against.show)
     )
     moved = 0.0 if known_levels else _moved(usable, error_rate)
     if known_levels is not None:
@@ -340,7 +349,12 @@ class _OnLevels:
 
 
 def _on_levels(
-    standing: _Standing, usable: Sequence[_Like], limit: Bitrate, levels: TwoLevels, error_rate: float
+    standing: _Standing,
+    usable: Sequence[_Like],
+    limit: Bitrate,
+    levels: TwoLevels,
+    error_rate: float,
+    show: Callable[[float], str],
 ) -> _OnLevels:
     own, bound, values = standing.level, math.log(limit.bps), _levels_of(usable)
     found = explanations(values, levels, error_rate)
@@ -360,7 +374,7 @@ def _on_levels(
     )
     # Of explanations that a single value cannot tell apart, the text has that of a link that changed least.
     best = found[0] if each else min(found, key=lambda one: abs(one.shift))
-    low, high = (Bitrate(math.exp(level + best.shift)) for level in (levels.low, levels.high))
+    low, high = (show(math.exp(level + best.shift)) for level in (levels.low, levels.high))
     unit, of = (Unit.CONNECTION, own.n) if each else (levels.unit, 1)
     text = (
         f"{unit} on two levels, {low} and {high}: {best.lower} of {of} on the lower one, "
@@ -382,12 +396,12 @@ def _on_levels(
     )
 
 
-def _fresh_levels(standing: _Standing, usable: Sequence[_Like]) -> _OnLevels | None:
+def _fresh_levels(standing: _Standing, usable: Sequence[_Like], show: Callable[[float], str]) -> _OnLevels | None:
     """Return the levels on which the connections of this run fall although its baseline has one level or is missing."""
     found = split(_levels_of(usable), Unit.CONNECTION)
     if found is None:
         return None
-    low, high = (Bitrate(math.exp(level)) for level in (found.low, found.high))
+    low, high = (show(math.exp(level)) for level in (found.low, found.high))
     text = f"connections on two levels, {low} and {high}: {found.lower} of {found.count} on the lower one"
     return _OnLevels(standing, text, other_share=True)
 

@@ -261,6 +261,7 @@ Minimum = Annotated[object, WithJsonSchema({"type": "string", "pattern": rf"^({R
 Fraction = Annotated[object, WithJsonSchema({"anyOf": [PERCENT, {"type": "number", "minimum": 0, "maximum": 1}]})]
 Percentage = Annotated[object, WithJsonSchema(PERCENT)]
 Latency = Annotated[object, WithJsonSchema(_TIME)]
+PerSecond = Annotated[object, WithJsonSchema({"type": "string", "pattern": r"^ *[0-9.eE+-]+ *[kKmM]? */ *s *$"})]
 Tolerance = Annotated[
     object,
     WithJsonSchema(

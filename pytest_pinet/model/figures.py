@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pytest_pinet.model.quantities import Duration, Share
+from pytest_pinet.model.quantities import Duration, PerSecond, Share
 
 # A value of 0 has no logarithm. No figure is as small.
 _NOTHING = 1e-9
@@ -45,7 +45,7 @@ class Figure:
         """Return the value with its unit, as limits are written."""
         match self.unit:
             case "/s":
-                return str(value)
+                return str(PerSecond(value))
             case "s":
                 return str(Duration(value))
         return str(Share(float(f"{value:.3g}")))

@@ -45,6 +45,26 @@ class BaselineDifference:
 
 
 @dataclass(frozen=True)
+class FigureJudgement:
+    """One figure: its ``unit`` (``/s``, ``s``, ``share``), its ``values``, and the verdict on them.
+
+    ``values`` has one value for each connection that counts, and ``value`` is their median (null: no connection has a
+    value). ``better`` is ``up`` or ``down``. ``interval``, ``stopped`` and ``state`` are as for a direction.
+    """
+
+    unit: str
+    better: str
+    value: float | None
+    values: tuple[float, ...]
+    verdict: Verdict
+    reason: str
+    limit: Threshold | None = None
+    interval: tuple[float, float] | None = None
+    stopped: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True)
 class DirectionJudgement:
     """One direction: the goodput of all its flows together, the limit on it, and the verdict.
 

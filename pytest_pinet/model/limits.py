@@ -13,15 +13,18 @@ from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
 
 from pytest_pinet.execution.names import unknown
+from pytest_pinet.model.figures import FIGURES, Better
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import (
     CPU_FORM,
     DURATION_FORM,
+    PER_SECOND_FORM,
     TOLERANCE_FORM,
     TOLERANCE_PARTS,
     Bitrate,
     CpuCost,
     Duration,
+    PerSecond,
     PublishedShare,
     Share,
     Tolerance,
@@ -39,7 +42,7 @@ PART_FORM = "a share such as '0.1%'"
 MARGINAL_FORM = "a share such as '2%', more than 0% and less than 100%"
 
 # A number of link drops is a plain number.
-Bound = Bitrate | Share | Tolerance | Duration | CpuCost | int
+Bound = Bitrate | Share | Tolerance | Duration | CpuCost | PerSecond | int
 
 
 class Origin(IntEnum):
@@ -61,6 +64,8 @@ class Metric(StrEnum):
     Maxima: RETRANSMITS, as a share of all sent segments; LOSS, as a share of all datagrams; LATENCY, the mean
     round-trip time under load; CPU, the processor time per Gbit/s at the device under test. MAX_DROPS, how often the
     link of the device under test may drop in one measurement, stands alone: it is no cost of a single connection.
+
+    The others are figures (``model/figures.py``); each one says whether its limit is a minimum or a maximum.
     """
 
     GOODPUT = "min"
@@ -73,6 +78,7 @@ class Metric(StrEnum):
     LATENCY = "latency"
     CPU = "cpu"
     MAX_DROPS = "max_drops"
+    TRANSACTIONS = "transactions"
 
 
 METRICS = tuple(metric.value for metric in Metric)
@@ -105,6 +111,13 @@ def _latency(value: object) -> Duration:
     if not latency.seconds:
         raise ValueError(f"{value!r} can never be met; expected {DURATION_FORM}, longer than 0 s")
     return latency
+
+
+def _per_second(value: object) -> PerSecond:
+    rate = PerSecond.parse(parse_text(value, PER_SECOND_FORM))
+    if not rate.number:
+        raise ValueError(f"{value!r} is met by anything; expected {PER_SECOND_FORM}, above 0")
+    return rate
 
 
 def _cpu(value: object) -> CpuCost:
@@ -175,6 +188,8 @@ _KINDS: dict[Metric, _Kind] = {
     ),
     Metric.MAX_DROPS: _Kind(_count),
 }
+_READERS: dict[str, Callable[[object], Bound]] = {"/s": _per_second, "s": _latency, "share": _part}
+_KINDS |= {Metric(one.name): _Kind(_READERS[one.unit], one.name, "{}", one.show) for one in FIGURES.values()}
 
 
 @dataclass(frozen=True)
@@ -275,6 +290,8 @@ class Limit:
                 number = self.bound.seconds
             case CpuCost():
                 number = self.bound.percent
+            case PerSecond():
+                number = self.bound.number
             case _:
                 raise TypeError(f"a limit of {self.metric} has no threshold {self.bound!r}")
         words = _KINDS[self.metric].words.format(words)
@@ -319,7 +336,8 @@ class Threshold:
         noun = f"{kind.noun} " if kind.noun else ""
         if not math.isfinite(value):
             return Verdict.INVALID, f"{noun}{value} is not a finite number: a measurement error"
-        at_most = self.metric in MAXIMA
+        figure = FIGURES.get(self.metric)
+        at_most = self.metric in MAXIMA or (figure is not None and figure.better is Better.DOWN)
         misses = value > self.number if at_most else value < self.number
         relation = f"is {'above' if at_most else 'below'}" if misses else "meets"
         reason = f"{noun}{kind.show(value)} {relation} the limit {kind.show(self.number)}"
@@ -333,7 +351,7 @@ class Threshold:
             verdict, reason = Verdict.MARGINAL, f"{reason}, within the marginal band of {Share(self.marginal)}"
         if self.baseline:
             difference = (value / self.baseline - 1) * 100
-            reason += f"; the baseline is {Bitrate(self.baseline)} ({difference:+.1f} %)"
+            reason += f"; the baseline is {kind.show(self.baseline)} ({difference:+.1f} %)"
         return verdict, reason
 
 

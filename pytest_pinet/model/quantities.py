@@ -17,6 +17,7 @@ _RATE_SUFFIXES = {"": "bit/s", "k": "kbit/s", "m": "Mbit/s", "g": "Gbit/s"}
 _RATE = re.compile(r"([0-9.eE+-]+|nan|inf)\s*([kKmMgG]?)(bit/s|bps|)", re.IGNORECASE)
 _SIZE_FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _SIZE = re.compile(r"([0-9]+)\s*([kKmMgG]?)(?:i?B)?")
+_PER_SECOND = re.compile(r"([0-9.eE+-]+|nan|inf)\s*([kKmM]?)\s*/\s*s")
 _DURATION_FACTORS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"([0-9.eE+-]+|nan|inf)\s*(ms|s|min|h)", re.IGNORECASE | re.ASCII)
 
@@ -27,6 +28,7 @@ OF_PUBLISHED = " of published"
 FRACTION_FORM = "a share such as '95%' or a number from 0 to 1"
 SIZE_FORM = "a size such as '65536', '64K' or '1M'"
 DURATION_FORM = "a duration such as '500 ms', '10 s' or '2 min'"
+PER_SECOND_FORM = "a number for each second such as '8000/s' or '300k/s'"
 CPU_FORM = "a part of a core for each Gbit/s such as '40%'"
 MOST_BPS = 1e13
 MOST_S = 366 * 86_400.0
@@ -164,6 +166,24 @@ class CpuCost:
 
     def __str__(self) -> str:
         return f"{self.percent:.4g}% of a core per Gbit/s"
+
+
+@dataclass(frozen=True, order=True)
+class PerSecond:
+    """A number of transactions, connections or packets for each second."""
+
+    number: float
+
+    @classmethod
+    def parse(cls, text: str) -> PerSecond:
+        """Read ``8000/s`` or ``300k/s``. Raises ValueError."""
+        match = _PER_SECOND.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(f"{text!r} is not {PER_SECOND_FORM}")
+        return cls(_number(match[1], PER_SECOND_FORM, {"": 1.0, "k": 1e3, "m": 1e6}[match[2].lower()]))
+
+    def __str__(self) -> str:
+        return f"{self.number:.0f}/s" if self.number >= 99.5 else f"{self.number:.3g}/s"
 
 
 def parse_text(value: object, form: str) -> str:

@@ -159,6 +159,16 @@ class PingResult(Result):
 
 
 @dataclass(frozen=True)
+class FiguresResult(Result):
+    """The result of ``gate.transactions`` and the like. It has no goodput.
+
+    ``values`` has the median of each figure by its name (``transactions``, ``p90``), in its SI unit.
+    """
+
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class KselftestResult(Result):
     """The result of ``gate.kselftest``: the names of the parts that passed and that were skipped. It has no goodput."""
 

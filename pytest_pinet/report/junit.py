@@ -20,7 +20,8 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
 
     ``pinet.verdict`` is the worst verdict. The properties of a direction are named ``pinet.tx.goodput_bps`` and so on,
     or ``pinet.tcp-P10.tx.goodput_bps`` if the test has several kinds of traffic. A repeated direction is
-    numbered, as in ``pinet.tx#2.goodput_bps``; pings, flows and ladders are not, so their names may occur twice.
+    numbered, as in ``pinet.tx#2.goodput_bps``; pings, figures, flows and ladders are not, so their names may occur
+    twice. Figures have ``pinet.p90.value``, ``.unit`` and so on.
 
     Several flows at once have ``pinet.flow.NAME.goodput_bps``, ``pinet.least_share`` and ``pinet.fairness`` (Jain's
     index). ``pinet.tuning`` is the requested tuning. A setting without effect has its outcome, as in
@@ -77,6 +78,11 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
                 for key in ("loss", "rtt_min_s", "rtt_mean_s", "rtt_max_s", "rtt_mdev_s")
                 if (value := getattr(result.ping, key)) is not None
             ]
+        for name, one in (result.figures or {}).items():
+            if one.value is not None:
+                limit = None if one.limit is None else one.limit.number
+                own = (("value", one.value), ("unit", one.unit), ("limit", limit), ("verdict", one.verdict.value))
+                properties += [(f"{prefix}.{name}.{key}", value) for key, value in own if value is not None]
         if result.evenness is not None:
             properties += [(f"{prefix}.flow.{f.name}.goodput_bps", round(f.goodput_bps)) for f in result.flows]
             properties.append((f"{prefix}.least_share", round(result.evenness.least_share, 4)))

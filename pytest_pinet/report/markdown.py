@@ -133,8 +133,7 @@ def _table(rows: Sequence[ResultRow]) -> list[str]:
             (
                 "<br>".join(map(escaped, (row.label, *row.extra))),
                 row.direction or "-",
-                rate_or(row.goodput_bps),
-                rate_or(row.limit_bps),
+                *(row.figure or (rate_or(row.goodput_bps), rate_or(row.limit_bps))),
                 "-" if share is None else f"{share * 100:.1f} %",
                 *(one.replace("%", " %") for one in own),
                 f"{_MARKS[row.verdict]} {WORDS[row.verdict]}",

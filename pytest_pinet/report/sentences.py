@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
 from pytest_pinet.config.baselines import load_reviewed
@@ -12,6 +12,8 @@ from pytest_pinet.history.compare import MISSING, NOT_COMPARABLE, WORDS, Compare
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.losses import Loss, LossState, MetricLevel, level_of
 from pytest_pinet.history.points import LONG_LENGTH
+from pytest_pinet.model.figures import Better, Figure
+from pytest_pinet.model.judgement import FigureJudgement
 from pytest_pinet.model.record.measurement import HttpRecord, LadderRecord, PingRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import Tuned
@@ -36,8 +38,10 @@ def evenness_note(result: ResultRecord) -> str:
 
 
 def scale_text(results: Iterable[ResultRecord]) -> str:
-    """Return a note on all these results; empty if every link ran at full rate."""
-    return scales_text(result.scale or 1.0 for result in results)
+    """Return a note on all these results; empty if every link ran at full rate. Only rates of bits are converted."""
+    every = list(results)
+    text = scales_text(result.scale or 1.0 for result in every)
+    return text.replace("values are", "values are not") if all(result.has_no_rate for result in every) else text
 
 
 def scales_text(scales: Iterable[float]) -> str:
@@ -95,6 +99,22 @@ def ping_text(record: PingRecord) -> str:
     if low is None or mean is None or high is None:
         return counts
     return f"{counts} in {mean * 1e3:.3g} ms ({low * 1e3:.3g} to {high * 1e3:.3g})"
+
+
+def figures_text(figures: Mapping[str, FigureJudgement]) -> str:
+    """Return a sentence: ``p90 1.2 ms (limit 2 ms), late 0.1%``."""
+    return ", ".join(f"{name} {figure_text(name, one)}" for name, one in figures.items())
+
+
+def figure_text(name: str, one: FigureJudgement) -> str:
+    """Return the value of a figure with its unit, and its limit."""
+    value = "unknown" if one.value is None else figure_of(name, one).show(one.value)
+    return value if one.limit is None else f"{value} (limit {one.limit.words})"
+
+
+def figure_of(name: str, one: FigureJudgement) -> Figure:
+    """Return the kind of a judged figure."""
+    return Figure(name, one.unit, Better(one.better))
 
 
 def http_text(record: HttpRecord) -> str:

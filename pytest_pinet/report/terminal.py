@@ -10,11 +10,20 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from pytest_pinet.model.judgement import FigureJudgement
 from pytest_pinet.model.quantities import unit_of
 from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord, SkippedRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
-from pytest_pinet.report.sentences import evenness_note, http_text, ineffective, ladder_text, limited_by_text, ping_text
+from pytest_pinet.report.sentences import (
+    evenness_note,
+    figure_of,
+    http_text,
+    ineffective,
+    ladder_text,
+    limited_by_text,
+    ping_text,
+)
 from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, signed_percent, text_table, wrap
 
 # The default traffic. Its name is omitted from rows to keep them short.
@@ -43,7 +52,8 @@ class ResultRow:
     minus the lowest connection that counts, relative to the goodput. ``per_flow`` means that each flow has the limit,
     not the sum. ``notes`` explain why there is no judgement or why a value is not good. Only the first row of a result
     has ``limited_by`` and ``extra``: results beside goodput, such as round trips or how flows shared the link.
-    ``extra`` is also part of ``notes``. ``node_id`` is that of the test for pytest.
+    ``extra`` is also part of ``notes``. ``node_id`` is that of the test for pytest. A row of a figure has its value and
+    its limit in words, in ``figure``.
     """
 
     label: str
@@ -60,6 +70,7 @@ class ResultRow:
     limited_by: str = ""
     extra: tuple[str, ...] = ()
     node_id: str = ""
+    figure: tuple[str, str] | None = None
 
     @property
     def share(self) -> float | None:
@@ -104,13 +115,26 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
     if rows:
         rows[0] = replace(rows[0], notes=tuple(dict.fromkeys((*rows[0].notes, *extra))), extra=tuple(extra))
     verdict = result.verdict
-    if result.ping is not None:
+    if result.figures is not None:
+        rows += [_figure_row(label, test, name, one, notes) for name, one in result.figures.items()]
+    elif result.ping is not None:
         trips = (ping_text(result.ping),)
         rows.append(ResultRow(label, test, "", verdict, notes=trips, extra=trips))
     elif all(row.verdict is not verdict for row in rows):
         # The verdict that ended the measurement does not belong to a direction.
         rows.append(ResultRow(label, test, "", verdict, notes=(result.message, *notes)))
     return [replace(row, node_id=result.test) for row in rows]
+
+
+def _figure_row(label: str, test: str, name: str, one: FigureJudgement, notes: tuple[str, ...]) -> ResultRow:
+    # The key of some traffic begins with the name of its only figure.
+    label = label if f" {name}-" in label else f"{label}-{name}"
+    value = "-" if one.value is None else figure_of(name, one).show(one.value)
+    spread = None if len(one.values) < 2 or not one.value else (max(one.values) - min(one.values)) / one.value
+    reasons = (one.reason,) if one.verdict in _EXPLAINED else ()
+    shown = () if one.verdict is Verdict.PASS else (*reasons, *notes)
+    texts = value, "none" if one.limit is None else one.limit.words
+    return ResultRow(label, test, "", one.verdict, spread=spread, notes=shown, figure=texts)
 
 
 def _measured(label: str, test: str, name: str, direction: DirectionRecord, notes: tuple[str, ...]) -> ResultRow:
@@ -281,6 +305,8 @@ def _rate(bps: float, unit: tuple[str, float] | None) -> str:
 
 def _cells(row: ResultRow, unit: tuple[str, float] | None) -> tuple[str, ...]:
     share = row.share
+    if row.figure is not None:
+        return ("-", *row.figure, "-")
     return (
         plain(row.direction)[:3] or "-",
         "-" if row.goodput_bps is None else _rate(row.goodput_bps, unit),

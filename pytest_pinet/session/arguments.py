@@ -145,6 +145,19 @@ class PingLimits(TypedDict, total=False):
     marginal: str | None
 
 
+class FigureLimits(TypedDict, total=False):
+    """The limits of every figure: ``tolerance`` below an accepted baseline, and the ``marginal`` band."""
+
+    tolerance: str | None
+    marginal: str | None
+
+
+class TransactionLimits(FigureLimits, total=False):
+    """The limits of ``gate.transactions``: the fewest for each second, such as ``'8000/s'``."""
+
+    transactions: str | None
+
+
 def parse_seconds(name: str, value: Duration) -> float:
     """Read a duration, in seconds."""
     if isinstance(value, bool) or (isinstance(value, int | float) and not 0 <= value < float("inf")):

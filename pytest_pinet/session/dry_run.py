@@ -13,6 +13,7 @@ import pytest
 from pytest_pinet.lab.link.link import addresses, in_family
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import StateComparison
+from pytest_pinet.measure.figures import Probe
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
 from pytest_pinet.model.traffic import Direction, HttpTraffic, Kselftest, LadderTraffic, Ping, Traffic
@@ -106,6 +107,8 @@ class DryRun:
                 self._plan_traffic(call, job.traffic)
             case Traffic():
                 self._plan_traffic(call, job)
+            case Probe():
+                self._plan(call, [f"    {node}: {job.key}, {job.seconds:g} s for each connection"], job.seconds)
 
     def _plan_traffic(self, call: GateCall, traffic: Traffic) -> NoReturn:
         combination = call.link.combination

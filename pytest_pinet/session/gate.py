@@ -14,6 +14,9 @@ from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.starts import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.comparison import State, StateComparison
+from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.transactions import Transactions
+from pytest_pinet.model.figures import FIGURES
 from pytest_pinet.model.limits import WORDS, Limit, Metric, Origin, Scope, parse_arguments
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
@@ -30,6 +33,7 @@ from pytest_pinet.model.traffic import (
 )
 from pytest_pinet.model.verdict import (
     ComparisonResult,
+    FiguresResult,
     HttpResult,
     KselftestResult,
     LadderResult,
@@ -38,7 +42,15 @@ from pytest_pinet.model.verdict import (
     Verdict,
 )
 from pytest_pinet.session import arguments
-from pytest_pinet.session.arguments import Duration, FlowLimits, Limits, PingLimits, Rate, Size
+from pytest_pinet.session.arguments import (
+    Duration,
+    FlowLimits,
+    Limits,
+    PingLimits,
+    Rate,
+    Size,
+    TransactionLimits,
+)
 from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.session import PinetSession
@@ -312,6 +324,51 @@ class Gate:
             max_s=seen.rtt_max_s or 0.0,
             mdev_s=seen.rtt_mdev_s,
         )
+
+    def transactions(
+        self,
+        link: Link,
+        *,
+        size: int = 64,
+        duration: int = 5,
+        udp: bool = False,
+        profile: str | None = None,
+        **limits: Unpack[TransactionLimits],
+    ) -> FiguresResult:
+        """Measure how often for each second the peer answers a small request of the device under test.
+
+        The next request is sent when the answer has arrived. ``transactions`` (``'8000/s'``) is the limit, in the call,
+        the marker or the lab file. Each connection lasts ``duration`` (s).
+        """
+        return self._figures(link, "transactions", lambda: Transactions(duration, size, udp), profile, limits)
+
+    def _figures(
+        self,
+        link: Link,
+        what: str,
+        make: Callable[[], Probe],
+        profile: str | None,
+        limits: Mapping[str, object],
+    ) -> FiguresResult:
+        """Measure the figures of a probe on fresh connections until each is judged, and record them.
+
+        ``limits`` are those of the call: of its figures, ``tolerance`` and ``marginal``.
+        """
+        try:
+            probe = make()
+            own = self._limits(link, limits)
+            accepted = [one.name for one in probe.figures if one.name in FIGURES]
+            for limit in own:
+                if limit.metric not in (*accepted, Metric.TOLERANCE):
+                    expected = ", ".join(f"{name}=" for name in (*accepted, "tolerance"))
+                    raise ConfigError(f"it has no limit {limit.metric}=; expected {expected}")
+            spending = self._session.profile(self._item, profile)
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"{self._item.nodeid}: {what}: {error}") from None
+        found = self._session.measure(GateCall(self._item, link, spending, own), probe)
+        every, seen = self._end(found), _of(found.figures)
+        values = {name: one.value for name, one in seen.items() if one.value is not None}
+        return FiguresResult(**every, values=MappingProxyType(values))
 
     def kselftest(
         self,

@@ -16,6 +16,7 @@ from pytest_pinet.errors import first_line
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.comparison import StateComparison
+from pytest_pinet.measure.figures import Probe
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.record.base import Record
@@ -24,7 +25,7 @@ from pytest_pinet.model.traffic import Kselftest, Ping, Traffic
 
 Fact = str | int | float | bool
 # What a gate call measures.
-GateJob = Traffic | Ping | Kselftest | StateComparison
+GateJob = Traffic | Ping | Kselftest | StateComparison | Probe
 FACTS_KEY: pytest.StashKey[dict[str, Fact]] = pytest.StashKey()
 
 

@@ -13,6 +13,7 @@ import pytest
 from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.errors import DroppedLink
 from pytest_pinet.history.differences import Settings
+from pytest_pinet.judge.baseline import Reference
 from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.measurement import fitted
 from pytest_pinet.judge.starts import cap_for
@@ -20,6 +21,7 @@ from pytest_pinet.judge.turns import Side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.path_setup import set_up
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.measure import figures as measure_figures
 from pytest_pinet.measure import kselftest as measure_kselftest
 from pytest_pinet.measure import measurement
 from pytest_pinet.measure import ping as measure_ping
@@ -92,6 +94,9 @@ class PlainMeasuring:
         link = call.link
         if isinstance(job, Ping):
             return measure_ping.measure(link, job, call.limits, call.profile, raw, self.access.watch, self._strict)
+        if isinstance(job, measure_figures.Probe):
+            plan = GatePlan(call.limits, call.profile, {}, False, self.error_rate, self._strict)
+            return measure_figures.measure(link, job, plan, lambda _: Reference(), raw, self.access.watch)
         traffic = job if isinstance(job, Traffic) else job.traffic
         references = self.references.of_traffic(link.combination.identity, traffic)
         context = self.context(link.id, link, traffic, raw)

@@ -53,7 +53,7 @@ class ResultBuilder:
 
     def finished(self, item: pytest.Item, record: ResultRecord) -> ResultRecord:
         """Add the test, the command that repeats it, facts of hooks, the tool, the scale and the final message."""
-        tool, parameters = None, record.parameters
+        tool, parameters = record.tool, record.parameters
         lab = self._recorder.lab
         if not record.has_no_rate and lab is not None:
             tool = lab.http_tool if record.http is not None else lab.traffic_tool

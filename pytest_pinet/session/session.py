@@ -37,6 +37,7 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.link import tuning_session
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.measure.figures import Probe
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
@@ -233,6 +234,8 @@ class PinetSession:
         assert self.lab is not None
         if isinstance(job, Ping):
             call = replace(call, limits=(*_marked(call), *call.limits))
+        elif isinstance(job, Probe):
+            call = replace(call, limits=(*self.lab.limits, *_marked(call), *call.limits))
         elif isinstance(job, Traffic):
             # The limits of the lab file are limits of TCP and UDP.
             filed = () if isinstance(job, HttpTraffic) else self.lab.limits

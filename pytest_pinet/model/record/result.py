@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pytest_pinet.model.judgement import EvennessJudgement
+from pytest_pinet.model.judgement import EvennessJudgement, FigureJudgement
 from pytest_pinet.model.record.base import Beside, Rare, Record, SparseRecord
 from pytest_pinet.model.record.change import (
     ChangeHeadRecord,
@@ -112,8 +112,9 @@ class ResultRecord(SparseRecord):
     connections, MTU and so on); values with different hashes are no trend. ``evidence`` is what each end counted in
     each connection, ``limited_by`` what limited the goodput, ``tunings`` the outcome of each setting. ``http``,
     ``ping`` and ``ladder`` belong to such traffic; pings have no goodput and no ``directions``, and neither has a
-    ``kselftest`` of the kernel. ``comparison`` belongs to two states that were measured alternately: the values come
-    from state B, and the limits from state A. ``change`` belongs to two builds that were measured alternately: the
+    ``kselftest`` of the kernel, or a result with ``figures``: values with another unit, by their names. ``comparison``
+    belongs to two states that were measured alternately: the values come from state B, and the limits from state A.
+    ``change`` belongs to two builds that were measured alternately: the
     values come from build B. ``exact`` belongs to two builds on an exact board; the intervals of ``change`` then have
     no width. ``ran``
     is what ran with each build under test, ``A`` and ``B``. ``console_excerpt`` has the console lines around the line
@@ -161,6 +162,7 @@ class ResultRecord(SparseRecord):
     http: Rare[HttpRecord] = None
     ping: Rare[PingRecord] = None
     kselftest: Rare[KselftestRecord] = None
+    figures: Rare[dict[str, FigureJudgement]] = None
     comparison: Rare[ComparisonRecord] = None
     change: Rare[ChangeRecord] = None
     exact: Rare[ExactChangeRecord] = None
@@ -192,8 +194,8 @@ class ResultRecord(SparseRecord):
 
     @property
     def has_no_rate(self) -> bool:
-        """Whether the result has no goodput by its nature: pings, and selftests of the kernel."""
-        return self.ping is not None or self.kselftest is not None
+        """Whether the result has no goodput by its nature: pings, figures, and selftests of the kernel."""
+        return self.ping is not None or self.kselftest is not None or self.figures is not None
 
 
 SCHEMA_VERSION = 1

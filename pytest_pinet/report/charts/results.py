@@ -71,7 +71,7 @@ def _bar(paper: Paper, xs: AxisScale, top: float, row: ResultRow) -> None:
     if row.limit_bps is not None and row.oracle_bps:
         x = xs(min(row.limit_bps / row.oracle_bps, 1.05))
         paper.line([(x, top + 1), (x, top + _ROW - 2)], "s-ink strong dash")
-    value = rate_or(row.goodput_bps, "no value")
+    value = rate_or(row.goodput_bps, "no value") if row.figure is None else row.figure[0]
     paper.mark(_RIGHT + 38, top + 11, row.verdict)
     paper.text(_RIGHT + 50, base, f"{row.verdict}, {value}", "f-ink", SMALL)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pytest_pinet.judge.flows import judge_evenness
 from pytest_pinet.judge.gate import judge
 from pytest_pinet.judge.oracle import Oracle
+from pytest_pinet.model.figures import FIGURES
 from pytest_pinet.model.judgement import EvennessJudgement
 from pytest_pinet.model.limits import MAXIMA, Limit, Metric, Origin, Threshold, parse_limit, parse_marginal
 from pytest_pinet.model.quantities import Bitrate, Tolerance
@@ -18,8 +19,8 @@ from pytest_pinet.model.verdict import Verdict
 
 MOST = Bitrate.mbps(941.5)
 BASELINE = Bitrate.mbps(940)
-# Drops of a link are counted over a whole measurement; see test_drops.py.
-RULED = [metric for metric in Metric if metric is not Metric.MAX_DROPS]
+# Drops of a link are counted over a whole measurement; see test_drops.py. For figures see test_figures.py.
+RULED = [metric for metric in Metric if metric is not Metric.MAX_DROPS and metric not in FIGURES]
 
 
 def limit(metric: Metric, value: object, marginal: str | None = None) -> Limit:

@@ -1,0 +1,167 @@
+"""Judge a figure by its limit, from one value of each connection: with the test of goodput, on logarithms.
+
+A share with an absolute limit is judged by how many connections exceed it: shares near 0 have no useful logarithm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from pytest_pinet.judge.baseline import Reference
+from pytest_pinet.judge.extras import STRICT_REASON
+from pytest_pinet.judge.gate import GatePlan, first_decision, settled
+from pytest_pinet.judge.profile import most_specific
+from pytest_pinet.judge.sequential import Against, Decision
+from pytest_pinet.judge.spread import Noise
+from pytest_pinet.judge.statistics import certainty_threshold, counted, place
+from pytest_pinet.model.connection import Connection, MeasuredFlow
+from pytest_pinet.model.figures import Better, Figure, Sample
+from pytest_pinet.model.judgement import FigureJudgement
+from pytest_pinet.model.limits import Metric, Threshold
+from pytest_pinet.model.measurement import Flow
+from pytest_pinet.model.measurement import Sample as Interval
+from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.topology import TopologyFlow
+from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.verdict import Verdict
+
+# A connection of the judge has a rate: so many bit/s are a level of 1, so that small levels are not rounded.
+SCALE = 1e6
+# Without a measured noise: round trips differ by 2 to 50 % between connections, and a few values soon tell more.
+UNMEASURED = Noise(connections=0.1, freedom=1, sessions=0.02, source="no history", assumed=True)
+# Of connections of a good link, this share exceeds a limit on a share; of connections of a bad link, this one.
+GOOD_MISS, BAD_MISS = 0.05, 0.8
+NOTHING_KNOWN = Reference()
+_ONLY = TopologyFlow(0, 1, Direction.TX)
+
+
+@dataclass(frozen=True)
+class FigureRuling:
+    """The judgement of a figure so far, and whether it needs another connection."""
+
+    judgement: FigureJudgement
+    wanted: bool = False
+
+
+def as_connection(figure: Figure, sample: Sample, seconds: float) -> Connection:
+    """Return a connection whose rate is the level of this figure, so that the judges of goodput take it."""
+    value = sample.values.get(figure.name)
+    octets = 0 if value is None else round(figure.level(value) * SCALE * seconds / 8)
+    flow = Flow(Direction.TX, (Interval(0.0, seconds, octets),))
+    excluded = sample.excluded or ("" if value is not None else f"it has no {figure.name}")
+    return Connection((MeasuredFlow(0, 1, _ONLY, Direction.TX, flow),), excluded=excluded)
+
+
+def value_of(figure: Figure, bps: float) -> float:
+    """Return the value with the level of this rate: the inverse of `as_connection`."""
+    return figure.of_level(bps / SCALE)
+
+
+def judge_figure(
+    figure: Figure,
+    samples: Sequence[Sample],
+    seconds: float,
+    key: MetricKey,
+    plan: GatePlan,
+    reference: Reference = NOTHING_KNOWN,
+) -> FigureRuling:
+    """Judge the samples, each of ``seconds``, by the most specific limit on this figure.
+
+    Without a limit the values pass, and the reason says so. A figure that no connection has is skipped.
+    """
+    connections = [as_connection(figure, one, seconds) for one in samples]
+    values = tuple(one.values[figure.name] for one, own in zip(samples, connections, strict=True) if not own.excluded)
+    value = median(values) if values else None
+    found = FigureJudgement(figure.unit, figure.better, value, values, Verdict.PASS, "no limit was set")
+    spent_s = len(samples) * seconds
+    over = plan.profile.more(spent_s, 0.0) < 1
+    limit = most_specific(plan.limits, key, Metric(figure.name)) if figure.name in list(Metric) else None
+    threshold = None if limit is None else limit.threshold()
+    if value is None:
+        why = f"no connection gave a value of {figure.name}: {connections[-1].excluded}"
+        needed = threshold is not None or all(one.excluded for one in samples)
+        verdict = Verdict.INCONCLUSIVE if needed else Verdict.SKIPPED
+        return FigureRuling(replace(found, verdict=verdict, reason=why, limit=threshold), not over)
+    if threshold is None:
+        missing = max(plan.profile.passes_after, plan.profile.fails_after) - len(values)
+        return FigureRuling(found, missing > 0 and not over)
+    verdict, reason = threshold.judge(value)
+    found = replace(found, verdict=verdict, reason=reason, limit=threshold)
+    if figure.unit == "share":
+        return _by_misses(found, threshold, plan, over)
+    return _by_level(figure, found, threshold, connections, plan, reference)
+
+
+def _by_level(
+    figure: Figure,
+    found: FigureJudgement,
+    threshold: Threshold,
+    connections: Sequence[Connection],
+    plan: GatePlan,
+    reference: Reference,
+) -> FigureRuling:
+    known = reference.noise
+    against = Against(show=_Level(figure))
+    least = Bitrate(figure.level(threshold.number) * SCALE)
+    decision = first_decision(
+        connections, least, UNMEASURED if known.assumed else known, replace(plan, link_ups=False), against
+    )
+    decision = decision if figure.better is Better.UP else mirrored(decision)
+    if decision.outcome is None:
+        return FigureRuling(found, wanted=True)
+    final = settled(found, least, decision, decision.outcome)
+    if final.interval is not None:
+        low, high = sorted(value_of(figure, bps) for bps in final.interval)
+        final = replace(final, interval=(low, high))
+    if figure.better is Better.DOWN:
+        final = replace(final, reason=final.reason.replace("below the limit in", "above the limit in"))
+    return FigureRuling(final)
+
+
+def mirrored(decision: Decision) -> Decision:
+    """Return the decision with the words for a figure that is better below its limit than above it."""
+    if decision.ratio is None:
+        return decision
+    why = decision.why.replace(place(decision.ratio), place(1 / decision.ratio))
+    return replace(decision, why=why.replace("below the limit in", "above the limit in"))
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Writes the level of a figure. It is a value, because decisions are cached."""
+
+    figure: Figure
+
+    def __call__(self, bps: float) -> str:
+        return self.figure.show(value_of(self.figure, bps))
+
+
+def _by_misses(found: FigureJudgement, threshold: Threshold, plan: GatePlan, over: bool) -> FigureRuling:
+    """Judge by the connections that exceed the limit (Wald 1947): is it one in twenty, or are it four in five?"""
+    misses, n = sum(value > threshold.number for value in found.values), len(found.values)
+    odds = misses * math.log(BAD_MISS / GOOD_MISS) + (n - misses) * math.log((1 - BAD_MISS) / (1 - GOOD_MISS))
+    enough = certainty_threshold(plan.error_rate)
+    why = f"above the limit in {counted(misses, n)}"
+    if odds >= enough:
+        reason = found.reason if found.verdict is Verdict.FAIL else f"{found.reason}, but {why}"
+        return FigureRuling(replace(found, verdict=Verdict.FAIL, reason=reason, stopped=why, state="confirmed"))
+    if odds <= -enough:
+        verdict = Verdict.MARGINAL if misses else Verdict.PASS if found.verdict is Verdict.FAIL else found.verdict
+        state = "cleared" if misses else ""
+        reason = f"{found.reason}; {why}, but the repetitions passed" if misses else found.reason
+        return FigureRuling(replace(found, verdict=verdict, reason=reason, stopped=why, state=state))
+    if not over:
+        return FigureRuling(found, wanted=True)
+    reason = f"{found.reason}, but this is not certain: {why}"
+    return FigureRuling(replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason, stopped=why, state="undecided"))
+
+
+def strictly(found: FigureJudgement) -> FigureJudgement:
+    """Make a marginal figure fail."""
+    if found.verdict is not Verdict.MARGINAL:
+        return found
+    return replace(found, verdict=Verdict.FAIL, reason=f"{found.reason}; {STRICT_REASON}")

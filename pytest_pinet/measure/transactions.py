@@ -1,0 +1,72 @@
+"""Transactions: how often for each second a small request is answered before the next one is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.lab.link.end import End
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.link_result import once_per_boot
+from pytest_pinet.model.figures import TRANSACTIONS, Figure, Sample
+from pytest_pinet.traffic import sockperf
+from pytest_pinet.traffic.exchange import ToolOfEnd, exchange, tool_of, unreadable
+from pytest_pinet.traffic.tool import Watch
+
+SECONDS = (1, 3600)
+# The smallest message has a header of sockperf; the largest is the payload of an IPv4 datagram.
+SIZE = (14, 65_507)
+
+
+@dataclass(frozen=True)
+class Transactions:
+    """Requests of ``size`` bytes from the device under test, answered by its peer, over one connection."""
+
+    lasts_s: int = 5
+    size: int = 64
+    udp: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value, (low, high) in (("duration", self.lasts_s, SECONDS), ("size", self.size, SIZE)):
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise ConfigError(f"{name}={value!r}: expected {low} to {high}")
+
+    @property
+    def key(self) -> str:
+        """The part of an id; stable across runs."""
+        return f"transactions-sockperf-{'udp' if self.udp else 'tcp'}-s{self.size}"
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        return (TRANSACTIONS,)
+
+    @property
+    def seconds(self) -> float:
+        return float(self.lasts_s)
+
+    def once(self, link: Link, watch: Watch | None) -> Sample:
+        """Measure once. Raises LabError."""
+        client, server = (_tool(end) for end in (link.dut, link.peer))
+        own, address = link.dut.ip, link.peer.ip
+        done, raw = exchange(
+            server,
+            client,
+            lambda port: (
+                sockperf.server_argv(address, port, self.udp),
+                sockperf.ping_pong_argv(own, address, port, self.lasts_s, self.size, self.udp),
+            ),
+            self.seconds + sockperf.BESIDE_S,
+            watch,
+            self.udp,
+        )
+        try:
+            rate = sockperf.transactions(done.stdout)
+        except ValueError as error:
+            raise unreadable("sockperf", client.shell, done, str(error)) from None
+        return Sample({TRANSACTIONS.name: rate}, raw, tool=client.version)
+
+
+def _tool(end: End) -> ToolOfEnd:
+    read = partial(tool_of, end.shell, "sockperf", sockperf.VERSION, sockperf.PACKAGE)
+    return once_per_boot(end, "sockperf", read)

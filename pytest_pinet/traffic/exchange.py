@@ -1,0 +1,116 @@
+"""Run a program that serves at one end and another that asks at the other end, each for one fresh connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pytest_pinet.errors import TrafficError
+from pytest_pinet.execution.shell import Completed, Shell, last_line
+from pytest_pinet.traffic.processes import (
+    ASK_TIMEOUT,
+    CONNECT_TIMEOUT_S,
+    LIFETIME_S,
+    LISTENING,
+    PORTS,
+    TIMEOUTS,
+    PortTaken,
+    await_listening,
+    await_traffic,
+    guarded,
+    is_listening,
+    on_a_free_port,
+    running,
+    sign_of_life,
+)
+from pytest_pinet.traffic.tool import Watch
+
+# A server that cannot bind says so in different words.
+_TAKEN = "address already in use"
+
+
+@dataclass(frozen=True)
+class ToolOfEnd:
+    """A program on an end: its version as it prints it, and the form of ``timeout`` there (empty: it has none)."""
+
+    shell: Shell
+    version: str
+    timeout: str
+
+
+def tool_of(shell: Shell, program: str, version: str, package: str) -> ToolOfEnd:
+    """Return the program of an end. ``version`` are shell words that print one line with its version.
+
+    Raises TrafficError, which names the command that installs the ``package``, if the end does not have it.
+    """
+    have = f"PATH=$PATH:/usr/sbin:/sbin; command -v {program} >/dev/null && {{ {version}; }} 2>&1 | head -n 1 || echo"
+    lines = [*shell.run(f"{have}; {ASK_TIMEOUT} || echo").stdout.splitlines(), "", ""]
+    if not lines[0].strip():
+        act = f"on {shell.name}: install the package {package} (apt-get install {package})"
+        raise TrafficError(f"{shell.name} has no {program}", act)
+    return ToolOfEnd(shell, lines[0].strip(), lines[1] if lines[1] in TIMEOUTS else "")
+
+
+def exchange(
+    server: ToolOfEnd,
+    client: ToolOfEnd,
+    commands: Callable[[int], tuple[Sequence[str], Sequence[str]]],
+    seconds: float,
+    watch: Watch | None = None,
+    udp: bool = False,
+) -> tuple[Completed, str]:
+    """Run the server and the client of ``commands`` (of a free port) and return the end of the client, and all output.
+
+    ``seconds`` is how long the client takes. No process is left running, whatever happens. Raises LabError.
+    """
+
+    def on_port(port: int) -> tuple[Completed, str]:
+        serve, ask = (list(argv) for argv in commands(port))
+        served: list[Completed] = []
+        asked: list[Completed] = []
+        # A server of UDP has a line in /proc/net/udp, and no state.
+        listens = f"grep -qi ':{port:04X} 0*:0000 07' /proc/net/udp /proc/net/udp6" if udp else is_listening(port)
+        ready = (
+            f"n=0; while kill -0 $p 2>/dev/null && [ $n -lt 500 ] && ! {listens} 2>/dev/null; "
+            f"do n=$((n+1)); sleep 0.02; done; kill -0 $p 2>/dev/null && {listens} 2>/dev/null && echo '{LISTENING}'; "
+        )
+        life_s = seconds + LIFETIME_S + CONNECT_TIMEOUT_S
+        with running(server.shell, guarded(serve, server.timeout, life_s, ready), serve[0], served.append) as process:
+            if not await_listening(process, server.shell, serve[0], port):
+                said = process.wait(1.0)
+                if _TAKEN in (said.stdout + said.stderr).lower():
+                    raise PortTaken
+                raise _failed(serve[0], server.shell, said)
+            command = guarded(ask, client.timeout, seconds + LIFETIME_S)
+            with running(client.shell, command, ask[0], asked.append) as asking:
+                await_traffic(
+                    lambda: asking.poll() is not None,
+                    (client.shell, server.shell),
+                    seconds,
+                    lambda late_s: TrafficError(
+                        f"{ask[0]} on {client.shell.name} still runs after {seconds + late_s:.0f} s",
+                        f"look at the load of {client.shell.name}",
+                    ),
+                    watch=watch,
+                )
+        text = "".join(
+            f"$ {' '.join(argv)}\n{done.stdout}{done.stderr}" for argv, done in ((ask, asked[0]), (serve, served[0]))
+        )
+        return asked[0], text
+
+    return on_a_free_port(PORTS, server.shell, on_port)
+
+
+def unreadable(program: str, shell: Shell, done: Completed, why: str) -> TrafficError:
+    """Return the error for output without a value; raises SshError instead if the end does not answer any more."""
+    sign_of_life(shell, f"at the end of {program}")
+    return _failed(program, shell, done, f" ({why})")
+
+
+def _failed(program: str, shell: Shell, done: Completed, why: str = "") -> TrafficError:
+    said = last_line(done.stderr, done.stdout)
+    return TrafficError(
+        f"{program} on {shell.name} failed: {said or f'exit status {done.returncode}'}{why}",
+        f"look at {program} of {shell.name}, and at the addresses and the firewall of the link",
+        done.stdout + done.stderr,
+    )
