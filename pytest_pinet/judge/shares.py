@@ -123,8 +123,8 @@ def barnard(a: Events, b: Events) -> float:
         while fewest <= b.count and _score(Events(a.count, of_a), Events(b.count, fewest)) < least:
             fewest += 1
         beyond.append(fewest)
-    of_a, of_b = ([math.comb(one.count, bad) for bad in range(one.count + 1)] for one in (a, b))
-    return max(_extreme(step / _GRID, of_a, of_b, beyond) for step in range(1, _GRID))
+    ways_a, ways_b = ([math.comb(one.count, bad) for bad in range(one.count + 1)] for one in (a, b))
+    return max(_extreme(step / _GRID, ways_a, ways_b, beyond) for step in range(1, _GRID))
 
 
 def _extreme(share: float, of_a: Sequence[int], of_b: Sequence[int], beyond: Sequence[int]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -47,8 +47,8 @@ def counted(script: Sequence[str], excluded: Sequence[int] = ()) -> Counted:
 
 
 @pytest.fixture
-def link(tmp_path: Path) -> Iterator[Link]:
-    yield link_stand_in.link(tmp_path)
+def link(tmp_path: Path) -> Link:
+    return link_stand_in.link(tmp_path)
 
 
 def measured(link: Link, what: Counted) -> ResultRecord:

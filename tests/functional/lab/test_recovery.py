@@ -49,7 +49,8 @@ pinet:
 """
 # Drops all answers to pings.
 DEAF = (
-    "PATH=$PATH:/usr/sbin; nft 'add table inet deaf; add chain inet deaf rx { type filter hook prerouting priority -300; };"
+    "PATH=$PATH:/usr/sbin; nft 'add table inet deaf;"
+    " add chain inet deaf rx { type filter hook prerouting priority -300; };"
     " add rule inet deaf rx icmp type echo-reply drop'"
 )
 
