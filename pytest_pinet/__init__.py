@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         PingResult,
         Result,
         TrafficResult,
+        ValuesResult,
         Verdict,
     )
     from pytest_pinet.session.exact_gate import ExactGate
@@ -95,6 +96,7 @@ __all__ = [
     "Tune",
     "UnfitBuildError",
     "UnsupportedError",
+    "ValuesResult",
     "Verdict",
     "__version__",
     "doing",
@@ -116,6 +118,7 @@ if not TYPE_CHECKING:  # with a visible __getattr__, a type checker would accept
             "PingResult",
             "Result",
             "TrafficResult",
+            "ValuesResult",
             "Verdict",
         ),
         "pytest_pinet.model.limits": ("Limit",),

@@ -1,4 +1,4 @@
-"""Judge a figure by its limit, from one value of each connection: with the test of goodput, on logarithms.
+"""Judge a value beside goodput by its limit, with the test of goodput on logarithms: each connection gives one value.
 
 A share with an absolute limit is judged by how many connections exceed it: shares near 0 have no useful logarithm.
 """
@@ -41,14 +41,14 @@ _ONLY = TopologyFlow(0, 1, Direction.TX)
 
 @dataclass(frozen=True)
 class FigureRuling:
-    """The judgement of a figure so far, and whether it needs another connection."""
+    """The judgement of a value so far, and whether it needs another connection."""
 
     judgement: FigureJudgement
     wanted: bool = False
 
 
 def as_connection(figure: Figure, sample: Sample, seconds: float) -> Connection:
-    """Return a connection whose rate is the level of this figure, so that the judges of goodput take it."""
+    """Return a connection whose rate is the level of this value, so that the judges of goodput take it."""
     value = sample.values.get(figure.name)
     octets = 0 if value is None else round(figure.level(value) * SCALE * seconds / 8)
     flow = Flow(Direction.TX, (Interval(0.0, seconds, octets),))
@@ -69,9 +69,9 @@ def judge_figure(
     plan: GatePlan,
     reference: Reference = NOTHING_KNOWN,
 ) -> FigureRuling:
-    """Judge the samples, each of ``seconds``, by the most specific limit on this figure.
+    """Judge the samples, each of ``seconds``, by the most specific limit on this value.
 
-    Without a limit the values pass, and the reason says so. A figure that no connection has is skipped.
+    Without a limit the values pass, and the reason says so. A value that no connection has is skipped.
     """
     connections = [as_connection(figure, one, seconds) for one in samples]
     values = tuple(one.values[figure.name] for one, own in zip(samples, connections, strict=True) if not own.excluded)
@@ -123,7 +123,7 @@ def _by_level(
 
 
 def mirrored(decision: Decision) -> Decision:
-    """Return the decision with the words for a figure that is better below its limit than above it."""
+    """Return the decision with the words for a value that is better below its limit than above it."""
     if decision.ratio is None:
         return decision
     why = decision.why.replace(place(decision.ratio), place(1 / decision.ratio))
@@ -132,7 +132,7 @@ def mirrored(decision: Decision) -> Decision:
 
 @dataclass(frozen=True)
 class _Level:
-    """Writes the level of a figure. It is a value, because decisions are cached."""
+    """Writes the level of a value. Equal ones are equal, because decisions are cached."""
 
     figure: Figure
 
@@ -161,7 +161,7 @@ def _by_misses(found: FigureJudgement, threshold: Threshold, plan: GatePlan, ove
 
 
 def strictly(found: FigureJudgement) -> FigureJudgement:
-    """Make a marginal figure fail."""
+    """Make a marginal value fail."""
     if found.verdict is not Verdict.MARGINAL:
         return found
     return replace(found, verdict=Verdict.FAIL, reason=f"{found.reason}; {STRICT_REASON}")

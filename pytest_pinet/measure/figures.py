@@ -1,4 +1,4 @@
-"""Measure, judge and record figures: the values beside goodput, one of each from every fresh connection."""
+"""Measure, judge and record values beside goodput: one of each kind from every fresh connection."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def measure(
     raw: MutableMapping[str, str],
     watch: Watch | None = None,
 ) -> ResultRecord:
-    """Measure on fresh connections until every figure is judged. The caller fills in ``test``, ``files``, ``rerun``.
+    """Measure on fresh connections until every value is judged. The caller fills in ``test``, ``files``, ``rerun``.
 
-    ``references`` returns what is known of a figure, by its whole id. ``raw`` receives the output of the tool. Raises
+    ``references`` returns what is known of a value, by its whole id. ``raw`` receives the output of the tool. Raises
     LabError.
     """
     started, clock = datetime.now(UTC), time.monotonic()
@@ -93,14 +93,14 @@ def measure(
 
 
 def figure_id(link: Link, probe: Probe, name: str) -> str:
-    """Return the id under which a figure is calibrated, accepted and gated."""
+    """Return the id under which a value is calibrated, accepted and gated."""
     return f"{link.combination.identity}/{probe.key}-{name}"
 
 
 def figures_record(
     link: Link, probe: Probe, samples: Sequence[Sample], figures: dict[str, FigureJudgement], /, **values: object
 ) -> ResultRecord:
-    """Return the result: the worst verdict of the figures, and a sentence about them."""
+    """Return the result: the worst verdict of the values, and a sentence about them."""
     worst = min(figures, key=lambda name: SEVERITY.index(figures[name].verdict))
     verdict = figures[worst].verdict
     others = {name: one for name, one in figures.items() if verdict is Verdict.PASS or name != worst}

@@ -1,4 +1,4 @@
-"""Figures: the values beside goodput that are measured on fresh connections, each with its unit and its good side."""
+"""Values beside goodput that are measured on fresh connections, each with its unit and its good side."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from pytest_pinet.model.quantities import Duration, PerSecond, Share
 
-# A value of 0 has no logarithm. No figure is as small.
+# A value of 0 has no logarithm. No other value is as small.
 _NOTHING = 1e-9
 
 
@@ -23,8 +23,8 @@ class Better(StrEnum):
 class Figure:
     """A kind of value. ``unit`` is ``/s``, ``s`` or ``share`` (0 to 1).
 
-    ``least`` is added before a value is judged by its logarithm: smaller values cannot be told apart, such as the share
-    of one in all probes.
+    ``least`` is added before a value is judged by its logarithm. It is the smallest difference that can be seen, such
+    as the share of one probe.
     """
 
     name: str
@@ -52,13 +52,13 @@ class Figure:
 
 
 TRANSACTIONS = Figure("transactions", "/s", Better.UP)
-# Figures with a limit, by the word for it in lab files, markers and calls.
+# Values with a limit, by the word for it in lab files, markers and calls.
 FIGURES = {figure.name: figure for figure in (TRANSACTIONS,)}
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One value of each figure, by its name, from one fresh connection (or one flap, one boot).
+    """One value of each kind, by its name, from one fresh connection (or one flap, one boot).
 
     ``raw`` is the output of the tool. ``excluded`` says why the values do not count; empty if they count. ``tool``
     names the tool with its version, such as ``sockperf 3.7``.

@@ -46,7 +46,7 @@ class BaselineDifference:
 
 @dataclass(frozen=True)
 class FigureJudgement:
-    """One figure: its ``unit`` (``/s``, ``s``, ``share``), its ``values``, and the verdict on them.
+    """One value beside goodput: its ``unit`` (``/s``, ``s``, ``share``), its ``values``, and the verdict on them.
 
     ``values`` has one value for each connection that counts, and ``value`` is their median (null: no connection has a
     value). ``better`` is ``up`` or ``down``. ``interval``, ``stopped`` and ``state`` are as for a direction.

@@ -65,7 +65,7 @@ class Metric(StrEnum):
     round-trip time under load; CPU, the processor time per Gbit/s at the device under test. MAX_DROPS, how often the
     link of the device under test may drop in one measurement, stands alone: it is no cost of a single connection.
 
-    The others are figures (``model/figures.py``); each one says whether its limit is a minimum or a maximum.
+    The others are values (``model/figures.py``); each one says whether its limit is a minimum or a maximum.
     """
 
     GOODPUT = "min"

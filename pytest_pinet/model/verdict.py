@@ -159,10 +159,10 @@ class PingResult(Result):
 
 
 @dataclass(frozen=True)
-class FiguresResult(Result):
+class ValuesResult(Result):
     """The result of ``gate.transactions`` and the like. It has no goodput.
 
-    ``values`` has the median of each figure by its name (``transactions``, ``p90``), in its SI unit.
+    ``values`` has the median of each value by its name (``transactions``, ``p90``), in its SI unit.
     """
 
     values: Mapping[str, float]

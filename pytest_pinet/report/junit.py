@@ -20,8 +20,8 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
 
     ``pinet.verdict`` is the worst verdict. The properties of a direction are named ``pinet.tx.goodput_bps`` and so on,
     or ``pinet.tcp-P10.tx.goodput_bps`` if the test has several kinds of traffic. A repeated direction is
-    numbered, as in ``pinet.tx#2.goodput_bps``; pings, figures, flows and ladders are not, so their names may occur
-    twice. Figures have ``pinet.p90.value``, ``.unit`` and so on.
+    numbered, as in ``pinet.tx#2.goodput_bps``; pings, flows and ladders are not, so their names may occur twice.
+    Values beside goodput have ``pinet.p90.value``, ``.unit`` and so on.
 
     Several flows at once have ``pinet.flow.NAME.goodput_bps``, ``pinet.least_share`` and ``pinet.fairness`` (Jain's
     index). ``pinet.tuning`` is the requested tuning. A setting without effect has its outcome, as in

@@ -107,13 +107,13 @@ def figures_text(figures: Mapping[str, FigureJudgement]) -> str:
 
 
 def figure_text(name: str, one: FigureJudgement) -> str:
-    """Return the value of a figure with its unit, and its limit."""
+    """Return the value of a value with its unit, and its limit."""
     value = "unknown" if one.value is None else figure_of(name, one).show(one.value)
     return value if one.limit is None else f"{value} (limit {one.limit.words})"
 
 
 def figure_of(name: str, one: FigureJudgement) -> Figure:
-    """Return the kind of a judged figure."""
+    """Return the kind of a judged value."""
     return Figure(name, one.unit, Better(one.better))
 
 

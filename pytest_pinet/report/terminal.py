@@ -52,7 +52,7 @@ class ResultRow:
     minus the lowest connection that counts, relative to the goodput. ``per_flow`` means that each flow has the limit,
     not the sum. ``notes`` explain why there is no judgement or why a value is not good. Only the first row of a result
     has ``limited_by`` and ``extra``: results beside goodput, such as round trips or how flows shared the link.
-    ``extra`` is also part of ``notes``. ``node_id`` is that of the test for pytest. A row of a figure has its value and
+    ``extra`` is also part of ``notes``. ``node_id`` is that of the test for pytest. A row of a value has its value and
     its limit in words, in ``figure``.
     """
 
@@ -127,7 +127,7 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
 
 
 def _figure_row(label: str, test: str, name: str, one: FigureJudgement, notes: tuple[str, ...]) -> ResultRow:
-    # The key of some traffic begins with the name of its only figure.
+    # The key of some traffic begins with the name of its only value.
     label = label if f" {name}-" in label else f"{label}-{name}"
     value = "-" if one.value is None else figure_of(name, one).show(one.value)
     spread = None if len(one.values) < 2 or not one.value else (max(one.values) - min(one.values)) / one.value

@@ -146,7 +146,7 @@ class PingLimits(TypedDict, total=False):
 
 
 class FigureLimits(TypedDict, total=False):
-    """The limits of every figure: ``tolerance`` below an accepted baseline, and the ``marginal`` band."""
+    """The limits of every value: ``tolerance`` below an accepted baseline, and the ``marginal`` band."""
 
     tolerance: str | None
     marginal: str | None

@@ -33,12 +33,12 @@ from pytest_pinet.model.traffic import (
 )
 from pytest_pinet.model.verdict import (
     ComparisonResult,
-    FiguresResult,
     HttpResult,
     KselftestResult,
     LadderResult,
     PingResult,
     TrafficResult,
+    ValuesResult,
     Verdict,
 )
 from pytest_pinet.session import arguments
@@ -334,7 +334,7 @@ class Gate:
         udp: bool = False,
         profile: str | None = None,
         **limits: Unpack[TransactionLimits],
-    ) -> FiguresResult:
+    ) -> ValuesResult:
         """Measure how often for each second the peer answers a small request of the device under test.
 
         The next request is sent when the answer has arrived. ``transactions`` (``'8000/s'``) is the limit, in the call,
@@ -349,10 +349,10 @@ class Gate:
         make: Callable[[], Probe],
         profile: str | None,
         limits: Mapping[str, object],
-    ) -> FiguresResult:
-        """Measure the figures of a probe on fresh connections until each is judged, and record them.
+    ) -> ValuesResult:
+        """Measure the values of a probe on fresh connections until each is judged, and record them.
 
-        ``limits`` are those of the call: of its figures, ``tolerance`` and ``marginal``.
+        ``limits`` are the arguments of the call: limits on these values, ``tolerance`` and ``marginal``.
         """
         try:
             probe = make()
@@ -368,7 +368,7 @@ class Gate:
         found = self._session.measure(GateCall(self._item, link, spending, own), probe)
         every, seen = self._end(found), _of(found.figures)
         values = {name: one.value for name, one in seen.items() if one.value is not None}
-        return FiguresResult(**every, values=MappingProxyType(values))
+        return ValuesResult(**every, values=MappingProxyType(values))
 
     def kselftest(
         self,

@@ -86,11 +86,13 @@ class PlainMeasuring:
         """Measure and judge. ``raw`` gets the files that are kept."""
         if isinstance(job, Kselftest):
             return measure_kselftest.measure(call.link, job, raw, self.recorder.warn, self.access.watch)
-        setup = USUAL_PATH if isinstance(job, StateComparison) else job.setup
-        with set_up(call.link, setup) as link:
+        # Two states, and some probes, have no setup.
+        with set_up(call.link, getattr(job, "setup", USUAL_PATH)) as link:
             return self._judged(replace(call, link=link), job, raw)
 
-    def _judged(self, call: GateCall, job: Traffic | Ping | StateComparison, raw: dict[str, str]) -> ResultRecord:
+    def _judged(
+        self, call: GateCall, job: Traffic | Ping | StateComparison | measure_figures.Probe, raw: dict[str, str]
+    ) -> ResultRecord:
         link = call.link
         if isinstance(job, Ping):
             return measure_ping.measure(link, job, call.limits, call.profile, raw, self.access.watch, self._strict)

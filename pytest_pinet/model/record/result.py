@@ -194,7 +194,7 @@ class ResultRecord(SparseRecord):
 
     @property
     def has_no_rate(self) -> bool:
-        """Whether the result has no goodput by its nature: pings, figures, and selftests of the kernel."""
+        """Whether the result has no goodput by its nature: pings, values, and selftests of the kernel."""
         return self.ping is not None or self.kselftest is not None or self.figures is not None
 
 

@@ -19,7 +19,7 @@ from pytest_pinet.model.verdict import Verdict
 
 MOST = Bitrate.mbps(941.5)
 BASELINE = Bitrate.mbps(940)
-# Drops of a link are counted over a whole measurement; see test_drops.py. For figures see test_figures.py.
+# Drops of a link are counted over a whole measurement; see test_drops.py. For other values see test_figures.py.
 RULED = [metric for metric in Metric if metric is not Metric.MAX_DROPS and metric not in FIGURES]
 
 
