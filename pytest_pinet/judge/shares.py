@@ -17,6 +17,8 @@ from pytest_pinet.model.verdict import Verdict
 
 # A test that is not certain after so many times the events of a clean pass is inconclusive.
 MOST_TIMES = 3
+# A share of 0 has no likelihood ratio.
+_NONE = 0.001
 # The shares at which Barnard's test searches the highest error rate.
 _GRID = 50
 # A is measured only after B has failed, and the difference is looked at after each event of A. With this part of the
@@ -63,8 +65,9 @@ class ShareRule:
     def passing_after(cls, clean: int, allowed: float, missed: float = 0.01, false: float = 0.01) -> ShareRule:
         """Return the rule that passes after ``clean`` good events without a bad one.
 
-        33 events and 2 % find 15 %, 10 events find 38 %, 5 events find 61 %.
+        If none may be bad, one in a thousand may. 33 events and 2 % find 15 %, 10 events find 38 %, 5 events find 61 %.
         """
+        allowed = max(allowed, _NONE)
         found = 1 - (1 - allowed) * (missed / (1 - false)) ** (1 / clean)
         return cls(allowed, found, MOST_TIMES * clean, missed, false)
 

@@ -219,6 +219,8 @@ class LabAccess:
             session.begin_use()
         finally:
             opened.watch.restarted(session.name, session.shell if session.ready else None)
+            if session.ready:
+                session.shell.watch_with(opened.watch.interrupt)
 
     def reconnect(self, link: Link) -> None:
         """Open the link again after ``reboot``: ``link`` is then what a new link would be. Raises PinetError."""

@@ -59,6 +59,10 @@ class Boots:
     def seconds(self) -> float:
         return 60.0
 
+    def why_bad(self, boot: Sample) -> str:
+        """Return why a boot is bad; empty for a good one."""
+        return "".join(boot.notes)
+
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Boot once. A bad boot is a value, too: the first of ``notes`` says why it is bad.
 

@@ -14,15 +14,14 @@ from pytest_pinet.errors import TrafficError
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.short_run import SECONDS, share_of_line
-from pytest_pinet.model.figures import Better, Figure, Sample
+from pytest_pinet.model.figures import FIRST_ANSWER, FIRST_SECOND, IDLE_LOSS, Figure, Sample
 from pytest_pinet.model.traffic import Ping
 from pytest_pinet.traffic import echoes, ping
 from pytest_pinet.traffic.tool import TrafficTool, Watch
 
-LOSS = Figure("idle_loss", "share", Better.DOWN)
-FIRST = Figure("first_answer", "s", Better.DOWN, least=0.001)
-SECOND = Figure("first_second", "share", Better.UP)
 PING_INTERVAL_S = 0.1
+# The usual idle time of each profile. A verdict takes three of them.
+IDLE_S = {"fast": 4.0, "standard": 20.0, "soak": 300.0, "full": 300.0}
 # A link that gives no answer for so long is dead.
 ANSWER_TIMEOUT_S = 10.0
 _POLL_S = 0.05
@@ -41,7 +40,7 @@ class Idle:
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        return (LOSS, FIRST, SECOND)
+        return (IDLE_LOSS, FIRST_ANSWER, FIRST_SECOND)
 
     @property
     def seconds(self) -> float:
@@ -58,7 +57,7 @@ class Idle:
             second = pool.submit(share_of_line, self.tool, link)
             first_s, said = _first_answer(link, watch)
             share = second.result()
-        values = {LOSS.name: report.loss, FIRST.name: first_s, SECOND.name: share}
+        values = {IDLE_LOSS.name: report.loss, FIRST_ANSWER.name: first_s, FIRST_SECOND.name: share}
         return Sample(values, f"{text}\n{said}", tool="ping")
 
 

@@ -26,14 +26,21 @@ ENOUGH = 300
 # The sender may pause this long at an end of the silence, or for this share of the silence.
 PAUSE_S, PAUSE_SHARE = 0.03, 0.05
 _POLL_S = 0.1
+_SLOWER = "slower"
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """One flap is one value. ``down_s`` is how long the carrier is away. ``tool`` measures the goodput afterwards."""
+    """One flap is one value. ``down_s`` is how long the carrier is away. ``tool`` measures the goodput afterwards.
+
+    A flap is bad if the link is silent for more than ``silence_s``, if its goodput is below the share ``goodput`` of
+    the line rate afterwards, or if it comes back with a lower speed.
+    """
 
     tool: TrafficTool
     down_s: float = 1.0
+    silence_s: float = RECOVERY_TIMEOUT_S
+    goodput: float = 0.0
 
     @property
     def key(self) -> str:
@@ -46,6 +53,15 @@ class Recovery:
     @property
     def seconds(self) -> float:
         return self.down_s + SECONDS + 5.0
+
+    def why_bad(self, flap: Sample) -> str:
+        """Return why a flap is bad; empty for a good one."""
+        silence_s, goodput = flap.values[SILENCE.name], flap.values[AFTER.name]
+        if silence_s > self.silence_s:
+            return f"silent for {SILENCE.show(silence_s)}"
+        if _SLOWER in flap.values:
+            return "the link came back with a lower speed"
+        return f"goodput {AFTER.show(goodput)} of the line rate afterwards" if goodput < self.goodput else ""
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Take the carrier away once, and measure until the link answers again, for 45 s at most.
@@ -90,11 +106,12 @@ class Recovery:
         if not back:
             notes.append(f"no answer within {RECOVERY_TIMEOUT_S:.0f} s after the carrier was given back")
             dut.session.require_boot()
-        if after.speed_mbps != before.speed_mbps:
-            notes.append(f"the link came back with {after.speed_mbps} instead of {before.speed_mbps} Mbit/s")
         limit_s = max(PAUSE_S, PAUSE_SHARE * silence.seconds)
         paused = f"the sender paused for {silence.pause_s * 1000:.0f} ms" if silence.pause_s > limit_s else ""
+        slower = after.carrier and (after.speed_mbps or 0) < (before.speed_mbps or 0)
         values = {SILENCE.name: silence.seconds, AFTER.name: share_of_line(self.tool, link, watch) if back else 0.0}
+        if slower:
+            values[_SLOWER] = 1.0
         return Sample(values, text, excluded=paused, notes=tuple(notes), tool="ping")
 
 

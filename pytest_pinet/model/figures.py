@@ -52,8 +52,12 @@ class Figure:
 
 
 TRANSACTIONS = Figure("transactions", "/s", Better.UP)
+# After an idle time. Answers within a millisecond cannot be told from each other.
+IDLE_LOSS = Figure("idle_loss", "share", Better.DOWN)
+FIRST_ANSWER = Figure("first_answer", "s", Better.DOWN, least=0.001)
+FIRST_SECOND = Figure("first_second", "share", Better.UP)
 # Values with a limit, by the word for it in lab files, markers and calls.
-FIGURES = {figure.name: figure for figure in (TRANSACTIONS,)}
+FIGURES = {figure.name: figure for figure in (TRANSACTIONS, IDLE_LOSS, FIRST_ANSWER, FIRST_SECOND)}
 
 
 @dataclass(frozen=True)

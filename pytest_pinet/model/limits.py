@@ -79,6 +79,9 @@ class Metric(StrEnum):
     CPU = "cpu"
     MAX_DROPS = "max_drops"
     TRANSACTIONS = "transactions"
+    IDLE_LOSS = "idle_loss"
+    FIRST_ANSWER = "first_answer"
+    FIRST_SECOND = "first_second"
 
 
 METRICS = tuple(metric.value for metric in Metric)

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pytest_pinet.errors import InvalidMeasurement, KernelError, LabError, PinetError
 from pytest_pinet.execution.shell import Shell, as_root
 from pytest_pinet.lab.console.record import ConsoleRecord, KernelEventKind, KernelFinding
-from pytest_pinet.lab.ssh import SshShell
 
 _POWER = "check the power supply of {node} and its cable: a board throttles below 4.63 V"
 _PEER = "the kernel of a peer is not under test: repair {node} or the kernel that it boots itself, then repeat"
@@ -46,14 +45,13 @@ class KernelWatch:
         for log in self._logs.values():
             log.look()
 
-    def restarted(self, node: str, shell: SshShell | None) -> None:
+    def restarted(self, node: str, shell: Shell | None) -> None:
         """Go on to watch a node that we booted. ``shell`` is None if it did not come up."""
         self._armed = True
         self._records[node].take((KernelEventKind.RESTART, KernelEventKind.UNDER_VOLTAGE))
         if shell is None:
             self._logs.pop(node, None)
             return
-        shell.watch_with(self.interrupt)
         if node in self._logs:
             self._logs[node].restarted(shell)
 
