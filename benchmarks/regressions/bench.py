@@ -58,6 +58,11 @@ class Bench:
         self._found: dict[str, tuple[int, Namespace]] = {}
         self._lock = threading.RLock()
 
+    @property
+    def gigabit(self) -> float:
+        """The wire rate in bit/s of a link of 1 Gbit/s at the lab's scale."""
+        return 1e9 * (self._lab.scale or 1.0)
+
     def close(self) -> None:
         for _, namespace in self._found.values():
             namespace.close()

@@ -154,8 +154,8 @@ class _Until:
         return self.present and ends
 
 
-def slow_after_idle(idle_s: float, factor: float) -> Injection:
-    """After ``idle_s`` without traffic, the board receives slowly, until its device is opened again or reset."""
+def slow_after_idle(idle_s: float, rate_bps: float) -> Injection:
+    """After ``idle_s`` without traffic the board receives at this rate, until its device is opened again or reset."""
 
     @contextmanager
     def injected(bench: Bench) -> Iterator[None]:
@@ -175,7 +175,7 @@ def slow_after_idle(idle_s: float, factor: float) -> Injection:
                 busy = now
             elif not fault.present and now - busy >= idle_s and bench.boot_of(DUT):
                 fault.present = True
-                bench.degrade(target, rate=factor, direction="rx")
+                bench.degrade(target, rate=rate_bps / bench.gigabit, direction="rx")
 
         with repeated(step, _LOOK_S):
             try:
@@ -269,11 +269,6 @@ def pings(bench: Bench) -> Iterator[None]:
     bench.address()
     with bench.pinging():
         yield
-
-
-def capped_cable(factor: float) -> Injection:
-    """Nothing is injected from outside: build B is dearer. The cable is slower than both builds, so goodput is flat."""
-    return slower(factor, interface="pcie")
 
 
 @contextmanager
@@ -503,7 +498,7 @@ def slower_forwarding(factor: float) -> Injection:
             for interface in (ONBOARD, "pcie"):
                 device = bench.device(DUT, interface)
                 # The arbiter's classes are 2:1 and so on. A frame with the priority 2:f0 goes to this class.
-                rate = round(factor * 1e8)
+                rate = round(factor * bench.gigabit)
                 lines += [f"class replace dev {device} parent 2: classid 2:f0 htb rate {rate}bit ceil {rate}bit"]
                 lines += [f"qdisc replace dev {device} parent 2:f0 bfifo limit 128000"]
                 marks += [f'oifname "{device}" meta priority set 2:f0']

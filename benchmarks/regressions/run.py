@@ -111,6 +111,7 @@ def _argv(command: Command, lab: Path, unchanged: bool, folder: Path) -> list[st
         case "gate":
             build = HERE / "builds" / (command.unchanged if unchanged else command.build)
             words = [str(BIN / "pinet"), "gate", str(build), f"--lab={lab}", f"--profile={command.profile}"]
+            words += [f"--against={HERE / 'builds' / command.against}"] if command.against else []
             return [*words, "--history=off", f"--run-dir={folder}", *command.options, *plugin, *test]
         case "watch":
             return [str(BIN / "pinet"), "watch", f"--lab={lab}", *command.options]

@@ -14,7 +14,7 @@ FILE = Path(__file__).with_name("results.json")
 
 def control_key(command: Command) -> str:
     """Return the name of a command's control. Commands that differ only in the build under test share one."""
-    what = command.unchanged if command.kind == "gate" else ""
+    what = f"{command.unchanged} {command.against}".strip() if command.kind == "gate" else ""
     words = (command.lab, command.kind, command.test, command.profile, what, *command.options)
     return " ".join(word for word in words if word)
 
@@ -24,9 +24,12 @@ class Store:
 
     def __init__(self, file: Path = FILE) -> None:
         self._file = file
-        self._found: dict[str, Finding] = {}
-        if file.exists():
-            self._found = {key: Finding(**own) for key, own in json.loads(file.read_text()).items()}
+        self._found = self._read()
+
+    def _read(self) -> dict[str, Finding]:
+        if not self._file.exists():
+            return {}
+        return {key: Finding(**own) for key, own in json.loads(self._file.read_text()).items()}
 
     def has(self, key: str) -> bool:
         return key in self._found
@@ -38,7 +41,7 @@ class Store:
         return None if row.command is None else self._found.get(control_key(row.command))
 
     def keep(self, key: str, finding: Finding) -> None:
-        """Add a finding and write the file."""
-        self._found[key] = finding
+        """Add a finding and write the file, to which another run may have added findings."""
+        self._found = {**self._read(), key: finding}
         found = {name: asdict(own) for name, own in sorted(self._found.items())}
         self._file.write_text(json.dumps(found, indent=1) + "\n")

@@ -33,6 +33,7 @@ from pytest_pinet.judge.turns import TOLERANCE, Side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.path_setup import set_up
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.measure.background import background
 from pytest_pinet.measure.comparison import StateComparison
 from pytest_pinet.measure.events import Counted
 from pytest_pinet.measure.figures import Probe
@@ -220,7 +221,12 @@ class AlternatingMeasuring:
         name, raw = f"{boot.turn.side}{boot.turn.number}", dict[str, str]()
         access, plain = self._plain.access, self._plain
         try:
-            with access.exclusive(link.combination), set_up(link, series.traffic.setup) as link:
+            setup = series.traffic.setup
+            with (
+                access.exclusive(link.combination),
+                set_up(link, setup) as link,
+                background(link, setup.background, raw),
+            ):
                 context = plain.context(f"{name} {link.id}", link, series.traffic, raw)
                 series.take(context, boot)
             access.check(link.combination)

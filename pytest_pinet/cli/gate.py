@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from pytest_pinet.model.record.change import ChangeHeadRecord
 
 UNDECIDED = 3
-# What an exact gate runs if no test is named.
+# What a gate runs if no test is named: on exact boards, and on boards at this profile.
 EXACT_SUITE = ("--pyargs", "pytest_pinet.suites.test_exact")
+SUITE = ("--pyargs", "pytest_pinet.suites.test_everyday")
+SUITE_PROFILE = "fast"
 
 
 @click.command(
@@ -54,7 +56,8 @@ def gate(build: str, bisect: bool, pytest_args: tuple[str, ...], **given: object
     """Boot BUILD and the known-good build alternately, measure both, and decide whether BUILD may be merged.
 
     BUILD is a build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko. All further arguments are passed to
-    pytest: test paths, -m, -k, --alluredir and so on. With --exact, a packaged test runs if no test is named.
+    pytest: test paths, -m, -k, --alluredir and so on. If no test is named, the packaged suite everyday runs with
+    profile fast: every NIC of the lab, TCP in each direction and ping. With --exact, the packaged exact test runs.
 
     \b
     pinet gate out/ --lab bench.yaml --board pi4b   (a kernel, on boards)
@@ -92,13 +95,12 @@ def gate(build: str, bisect: bool, pytest_args: tuple[str, ...], **given: object
             sys.exit(SKIP)
     words = [f"--pinet-build={build}", *pytest_words(given)]
     words += EXACT_SUITE if given["pinet_exact"] and not _names_tests(pytest_args) else ()
-    answer = RunWatcher(spelled(pytest_args) | {"--pinet-build": "BUILD"})
+    answer = RunWatcher(spelled(pytest_args) | {"--pinet-build": "BUILD"}, not given["pinet_exact"])
     status = answer.without_workers(int(pytest.main([QUIET, *words, *pytest_args], plugins=[answer])))
     if status == pytest.ExitCode.USAGE_ERROR:
         print_hints(answer.unknown(pytest_args), context.command)
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
         why = "check -k, -m, the options that select boards, NICs, topologies and tunings, and the test paths"
-        why += "" if _names_tests(pytest_args) else " (none here; try --pyargs pytest_pinet.suites.test_line_rate)"
         echo(f"pinet: {sentence(f'no test is selected, so there is no answer on {build}: {why}')}", err=True)
     if answer.planned and status == 0:
         sys.exit(SKIP if bisect else 0)
@@ -123,8 +125,10 @@ def _names_tests(words: Sequence[str]) -> bool:
 class RunWatcher:
     """A pytest plugin that stores the outcome of the run. Messages call options as ``spelled`` says."""
 
-    def __init__(self, spelled: Mapping[str, str]) -> None:
+    def __init__(self, spelled: Mapping[str, str], has_suite: bool = False) -> None:
         self._spelled = dict(spelled)
+        # Run the suite everyday if neither the command line nor ``testpaths`` names tests.
+        self._has_suite = has_suite
         self.head: ChangeHeadRecord | None = None
         self.refused: PinetError | None = None
         self._parser: pytest.Parser | None = None
@@ -137,6 +141,15 @@ class RunWatcher:
         """Keep the parser, which knows the options of all plugins at the end."""
         self._parser = parser
 
+    def pytest_load_initial_conftests(self, early_config: pytest.Config, args: list[str]) -> None:
+        """Name the suite, if no test is named."""
+        known = early_config.known_args_namespace
+        self._has_suite &= not (known.file_or_dir or early_config.getini("testpaths"))
+        if self._has_suite:
+            args += SUITE
+            # pytest reads the conftest files of these before it parses args again.
+            known.pyargs, known.file_or_dir = True, [SUITE[-1]]
+
     def unknown(self, words: Sequence[str]) -> list[str]:
         """Return the words that pytest does not know as options."""
         import pytest
@@ -147,10 +160,14 @@ class RunWatcher:
             return []
 
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Give messages the names that the user wrote, before the session reads its options."""
+        """Give messages the names that the user wrote, and the suite its profile, before the session reads options."""
         from pytest_pinet.session import settings
+        from pytest_pinet.session.option_table import SETTINGS
 
         setattr(config.option, settings.SPELLED, self._spelled)
+        profile = next(one for one in SETTINGS if one.name == "profile")
+        if self._has_suite and not settings.is_written(config, profile):
+            setattr(config.option, profile.variable.lower(), SUITE_PROFILE)
 
     @property
     def no_board(self) -> bool:

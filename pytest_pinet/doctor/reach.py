@@ -68,7 +68,7 @@ def _node(node: Node, places: Places) -> Reach:
     service = places.service_of(node.place)
     if service is None:
         return Reach(node.name, None, "no exporter offers its NetworkService, so its address is not known", lease)
-    host, port = service
+    host, port, _ = service
     where = host if port == SSH_PORT else f"{host} port {port}"
     try:
         socket.create_connection((host.strip("[]"), port), CONNECT_S).close()

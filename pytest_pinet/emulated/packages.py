@@ -215,6 +215,8 @@ WANTED = (
     "drivers/net/ethernet/intel/e1000e/*",
     "drivers/net/ethernet/intel/igb/*",
     "drivers/net/ethernet/intel/igbvf/*",
+    # Shapers, and delay and loss on a path.
+    "drivers/net/ifb.ko*",
     "drivers/net/phy/*",
     "drivers/net/usb/*",
     "drivers/net/virtio_net.ko*",
@@ -233,6 +235,10 @@ WANTED = (
     "net/8021q/*",
     "net/bridge/bridge.ko*",
     "net/ipv4/tcp_*.ko*",
+    # Address translation by nftables.
+    "net/netfilter/nf_tables.ko*",
+    "net/netfilter/nft_chain_nat.ko*",
+    "net/netfilter/nft_masq.ko*",
     "net/sched/*",
 )
 _MODINFO = re.compile(rb"(?:^|\0)depends=([^\0]*)\0")

@@ -141,8 +141,8 @@ SECRET = (f"{_SETTINGS}/NetworkManager/{_CONNECTIONS}/",)
 # Packages that our own code needs on a board, and some for interactive use.
 PACKAGES = (
     *("base-files", "bash", "busybox-static", "coreutils", "ethtool", "findutils", "grep", "gzip", "hostname"),
-    *("iperf3", "iproute2", "iputils-ping", "kmod", "login", "mawk", "mount", "openssh-server", "passwd"),
-    *("procps", "sed", "sudo", "tar", "util-linux", "xz-utils", "zstd"),
+    *("iperf3", "iproute2", "iputils-ping", "kmod", "login", "mawk", "mount", "nftables", "openssh-server"),
+    *("passwd", "procps", "sed", "sudo", "tar", "util-linux", "xz-utils", "zstd"),
 )
 
 

@@ -205,7 +205,7 @@ def next_steps(file: str, text: str) -> list[str]:
         "Next:",
         *(f"  export {name}=..." for name in dict.fromkeys(variables)),
         f"  pinet doctor --lab {shlex.quote(file)}",
-        f"  pytest --pyargs pytest_pinet.suites.test_line_rate --pinet-lab={shlex.quote(file)}",
+        f"  pytest --pyargs pytest_pinet.suites.test_everyday --pinet-profile=fast --pinet-lab={shlex.quote(file)}",
     ]
 
 

@@ -37,11 +37,13 @@ class PathSetup:
     """How the path is set up for one gate call: the IP ``family`` (4 or 6), and delay and loss at the peer.
 
     ``delay_s`` is added to each round trip, half of it each way; ``loss`` is the share of packets lost each way.
+    ``background`` is traffic that runs at the same time.
     """
 
     family: int = 4
     delay_s: float = 0.0
     loss: float = 0.0
+    background: Traffic | None = None
 
     def __post_init__(self) -> None:
         if self.family not in (4, 6):
@@ -56,7 +58,16 @@ class PathSetup:
         """The part of an id that describes the setup; empty for the usual one."""
         delay = f"-delay{self.delay_s * 1000:g}ms" if self.delay_s else ""
         loss = f"-loss{self.loss * 100:g}pct" if self.loss else ""
-        return ("-ip6" if self.family == 6 else "") + delay + loss
+        return ("-ip6" if self.family == 6 else "") + delay + loss + self._background_key
+
+    @property
+    def _background_key(self) -> str:
+        """A part without the dash that separates parts: ``-bg.tcp.P1.rx``."""
+        if self.background is None:
+            return ""
+        traffic = self.background
+        way = "" if traffic.direction is Direction.BIDIR else f".{traffic.direction}"
+        return f"-bg.{traffic.key.replace('-', '.')}{way}"
 
 
 USUAL_PATH = PathSetup()

@@ -107,7 +107,8 @@ def parse_path(family: int, path: object) -> PathSetup:
     if not isinstance(path, Mapping) or not path or set(path) - {"delay", "loss"}:
         raise ConfigError(f"path={path!r}: expected {PATH_FORM}")
     delay_s = parse_seconds("delay", path["delay"]) if "delay" in path else 0.0
-    return PathSetup(family, delay_s, parse_share("loss", path["loss"]) if "loss" in path else 0.0)
+    loss = parse_share("loss", path["loss"]) if "loss" in path else 0.0
+    return PathSetup(family, delay_s, loss)
 
 
 class FlowLimits(TypedDict, total=False):

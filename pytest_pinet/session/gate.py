@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypedDict, TypeVar, Unpack
 
@@ -33,6 +34,7 @@ from pytest_pinet.model.traffic import (
     HttpTraffic,
     Kselftest,
     LadderTraffic,
+    PathSetup,
     Ping,
     Traffic,
 )
@@ -124,6 +126,7 @@ class Gate:
     def __init__(self, session: PinetSession, item: pytest.Item) -> None:
         self._session = session
         self._item = item
+        self._background: tuple[Link, Traffic] | None = None
 
     def tcp(
         self,
@@ -310,7 +313,7 @@ class Gate:
                 arguments.parse_count("count", count),
                 arguments.parse_seconds("interval", interval),
                 size,
-                arguments.parse_path(family, path),
+                self._setup(link, family, path),
             )
             ping_tool.validate(ping)
             own = self._limits(link, limits)
@@ -474,6 +477,38 @@ class Gate:
         names = {kind: tuple(one.name for one in results if one.outcome == kind) for kind in ("pass", "skip")}
         return KselftestResult(**self._end(found), passed=names["pass"], skipped=names["skip"])
 
+    @contextmanager
+    def background(
+        self,
+        link: Link,
+        direction: str | None = None,
+        *,
+        udp: bool = False,
+        bitrate: Rate | None = None,
+        streams: int = 1,
+    ) -> Iterator[None]:
+        """Run TCP, or UDP with ``bitrate``, in the background of all gate calls in the ``with`` block.
+
+        It runs between the device under test and its first peer, also in topology chain: so forwarded and local
+        traffic run at once. It begins before the traffic of a call and ends after it. Its goodput is a note of the
+        result, and it is part of the id. If it ends too early, the call raises InvalidMeasurement.
+        """
+        try:
+            if self._background is not None:
+                raise ConfigError("background traffic runs already")
+            if direction not in (None, *Direction):
+                raise ConfigError(unknown("direction", str(direction), [str(way) for way in Direction]))
+            rate = None if bitrate is None else arguments.parse_rate(bitrate)
+            traffic = Traffic(Direction(direction or "tx"), udp, streams, bitrate=rate)
+            check(traffic)
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"{self._item.nodeid}: background: {error}") from None
+        self._background = link, traffic
+        try:
+            yield
+        finally:
+            self._background = None
+
     def compare(
         self,
         link: Link,
@@ -537,7 +572,7 @@ class Gate:
             if duration_s is None:
                 duration_s = spending.connection_s - _warmup_cap_s(link)
             way = self._direction(link, read.pop("direction"))
-            read["setup"] = arguments.parse_path(read.pop("family"), read.pop("path"))
+            read["setup"] = self._setup(link, read.pop("family"), read.pop("path"))
             traffic = kind(way, duration_s=duration_s, warmup_s=warmup_s, **read)
             check(traffic)
             own = self._limits(link, limits)
@@ -585,6 +620,15 @@ class Gate:
             raise ConfigError(unknown("direction", str(wanted), [str(d) for d in Direction]))
         topology.runs(Direction(wanted))
         return Direction(wanted)
+
+    def _setup(self, link: Link, family: int, path: Mapping[str, str] | None) -> PathSetup:
+        setup = arguments.parse_path(family, path)
+        if self._background is None:
+            return setup
+        other, traffic = self._background
+        if other is not link:
+            raise ConfigError("the background traffic runs over another link")
+        return replace(setup, background=traffic)
 
     def _limits(self, link: Link, given: Mapping[str, object]) -> tuple[Limit, ...]:
         for word in given:

@@ -26,6 +26,7 @@ from pytest_pinet.measure import figures as measure_figures
 from pytest_pinet.measure import kselftest as measure_kselftest
 from pytest_pinet.measure import measurement
 from pytest_pinet.measure import ping as measure_ping
+from pytest_pinet.measure.background import background
 from pytest_pinet.measure.comparison import ComparisonPlan, StateComparison, compare, compared_record
 from pytest_pinet.measure.link_result import settings_of
 from pytest_pinet.measure.traffic_runner import MeasureContext, ProgressOfWays
@@ -88,8 +89,10 @@ class PlainMeasuring:
         if isinstance(job, Kselftest):
             return measure_kselftest.measure(call.link, job, raw, self.recorder.warn, self.access.watch)
         # Two states, and some probes, have no setup.
-        with set_up(call.link, getattr(job, "setup", USUAL_PATH)) as link:
-            return self._judged(replace(call, link=link), job, raw)
+        setup = getattr(job, "setup", USUAL_PATH)
+        with set_up(call.link, setup) as link, background(link, setup.background, raw) as notes:
+            record = self._judged(replace(call, link=link), job, raw)
+        return record.replace(notes=[*record.notes, *notes])
 
     def _judged(
         self, call: GateCall, job: Traffic | Ping | StateComparison | measure_figures.Probe, raw: dict[str, str]

@@ -39,6 +39,21 @@ def test_both_ways(link: Link, gate: Gate) -> None:
     gate.tcp(link, "bidir", max_drops=0)
 
 
+@STANDARD
+@EACH_WAY
+@pytest.mark.pinet(min="30% of published")
+def test_path(link: Link, gate: Gate, direction: str) -> None:
+    """Sends over a path of 20 ms: 3 to 5 Mbit/s through a router, line rate in the LAN (raspberrypi/linux 7566)."""
+    gate.tcp(link, direction, path={"delay": "20 ms"})
+
+
+@STANDARD
+@EACH_WAY
+@pytest.mark.pinet(min="90% of published")
+def test_ipv6(link: Link, gate: Gate, direction: str) -> None:
+    gate.tcp(link, direction, family=6)
+
+
 @SOAK
 @pytest.mark.pinet(min="70% of published")
 def test_long_both_ways(link: Link, gate: Gate) -> None:

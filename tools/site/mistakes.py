@@ -117,6 +117,14 @@ MISTAKES = (
         "address.",
     ),
     Group(
+        "A watch",
+        ERRORS,
+        ("watch/*", "cli/watch.py"),
+        "The folder is of another watch, another process writes to it, or too few boards are in the lab for traffic.",
+        "Choose another folder, or name boards that have a peer at their switch. [Watch](../how-to/watch.md) has the "
+        "options.",
+    ),
+    Group(
         "Runs that a command reads",
         ERRORS,
         ("cli/run_selection.py", "cli/runs.py", "report/merged_run.py"),

@@ -239,7 +239,7 @@ GROUPS = (
     Group(
         "Settings and evidence on a node",
         ("LabError",),
-        ("lab/link/*", "lab/node/*", "lab/console/*", "lab/ssh.py", "tuning/*", "doctor/*"),
+        ("lab/link/*", "lab/node/*", "lab/console/*", "lab/ssh.py", "tuning/*", "doctor/*", "watch/*"),
         "A command on a node failed or changed nothing: a missing tool, missing rights, or a console that is too slow.",
         "Try the command by hand on the node. `pinet doctor` checks root rights and tools.",
     ),

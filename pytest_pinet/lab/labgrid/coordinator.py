@@ -171,8 +171,8 @@ class Coordinator:
         """Return the command by which a person releases a place that another user holds."""
         return f"labgrid-client -x {self.address} -p {place} release --kick"
 
-    def service_of(self, place: str) -> tuple[str, int] | None:
-        """Return host and port of the ssh server that an exporter offers for this place; None if none does."""
+    def service_of(self, place: str) -> tuple[str, int, str] | None:
+        """Return host, port and user of the ssh server that an exporter offers for this place; None if none does."""
         matches = self._place(place).matches
         for exporter, groups in self.session.resources.items():
             for group, entries in groups.items():
@@ -181,7 +181,9 @@ class Coordinator:
                     if entry.cls == "NetworkService" and any(match.ismatch(path) for match in matches):
                         # The resources of a lost exporter stay listed, without parameters.
                         found = entry.data.get("params")
-                        return (str(found["address"]), int(found.get("port", 22))) if found else None
+                        if not found:
+                            return None
+                        return str(found["address"]), int(found.get("port", 22)), str(found.get("username", ""))
         return None
 
     def resources(self, place: str) -> frozenset[tuple[str, ...]]:

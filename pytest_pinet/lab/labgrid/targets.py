@@ -191,9 +191,25 @@ class Targets:
             )
             raise ConfigError(message, node.where) from error
         service = driver.networkservice
-        key = ["-i", self._environment.config.resolve_path(driver.keyfile)] if driver.keyfile else []
-        port = ["-p", str(service.port)] if service.port != 22 else []
-        login = [*port, f"{driver.username or service.username}@{service.address}"]
+        user = driver.username or service.username
+        return self._way(node, driver.keyfile, (service.address, service.port, user))
+
+    def way_beside_lease(self, node: Node, service: tuple[str, int, str]) -> list[str]:
+        """Return the command that runs a command line on a node that any process may hold; ``service`` is its server.
+
+        labgrid makes no target of a place that is not leased, so the login is read from the file.
+        """
+        drivers = self._environment.config.get_targets().get(node.target, {}).get("drivers", {})
+        drivers = drivers if isinstance(drivers, list) else [drivers]
+        login = next((one[name] or {} for one in drivers for name in one if name.endswith("SSHDriver")), {})
+        host, port, user = service
+        return self._way(node, login.get("keyfile"), (host, port, login.get("username") or user or "root"))[0]
+
+    def _way(self, node: Node, keyfile: str | None, service: tuple[str, int, str]) -> tuple[list[str], str]:
+        host, number, user = service
+        key = ["-i", self._environment.config.resolve_path(keyfile)] if keyfile else []
+        port = ["-p", str(number)] if number != 22 else []
+        login = [*port, f"{user}@{host}"]
         # As labgrid does: the other end counts as lost after 15 s.
         options = ssh_options(
             "ControlPath=none",

@@ -20,7 +20,8 @@ from pytest_pinet.lab.link.end import End, change, missing
 from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.quantities import Bitrate
 
-READY_TIMEOUT_S = 10.0
+# A slow board loads four modules of the kernel first (12 s in QEMU).
+READY_TIMEOUT_S = 40.0
 # The preference of our filters on a hook: far higher than numbers that people usually choose.
 _PREFERENCE = 49000
 _READY = "pinet: reduced"

@@ -82,9 +82,9 @@ def test_check_and_doctor_accept_the_file_and_list_what_the_desk_lacks(desk: Emu
     assert "none: a lock file on each board leases it to one user at a time" in text
 
 
-def test_the_line_rate_suite_runs(desk: EmulatedDesk, file: Path) -> None:
+def test_the_first_suite_runs(desk: EmulatedDesk, file: Path) -> None:
     # A processor that is emulated in software reaches no line rate.
-    words = ("--pyargs", "pytest_pinet.suites.test_line_rate", "-k", "onboard", "--pinet-min", "20 Mbit/s")
+    words = ("--pyargs", "pytest_pinet.suites.test_everyday", "--pinet-profile=fast", "--pinet-min", "20 Mbit/s")
     output = desk.project.pytest(*words, "--pinet-board=qemu-virt", lab_file=file, timeout_s=600)
     assert output.ret == 0
     assert set(desk.project.verdicts.values()) <= {"pass", "marginal"}

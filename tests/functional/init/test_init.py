@@ -32,7 +32,7 @@ def test_one_board_and_this_machine(bench: DeskBench) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1:] == [
         "  pinet doctor --lab desk.yaml",
-        "  pytest --pyargs pytest_pinet.suites.test_line_rate --pinet-lab=desk.yaml",
+        "  pytest --pyargs pytest_pinet.suites.test_everyday --pinet-profile=fast --pinet-lab=desk.yaml",
     ]
     lab = load(bench.folder / "desk.yaml")
     pi, pc = lab.nodes.values()

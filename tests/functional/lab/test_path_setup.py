@@ -1,25 +1,27 @@
-"""What a gate call sets up on its path, between two nodes of the virtual lab: addresses of IPv6, delay and loss."""
+"""What a gate call sets up on its path in the virtual lab: IPv6, delay and loss, background traffic."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pytest_pinet.errors import CapabilityError
+from pytest_pinet.errors import CapabilityError, InvalidMeasurement
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.end import change
 from pytest_pinet.lab.link.link import Link, bounce
 from pytest_pinet.lab.link.path_setup import set_up
 from pytest_pinet.lab.link.rate_shaper import is_reduced
+from pytest_pinet.measure.background import background
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, HttpTraffic, PathSetup, Ping, Traffic
 from pytest_pinet.traffic import ping
-from tests.support.gate_project import GateLab
+from tests.support.gate_project import GateLab, wait_until
 from tests.support.visited_link import visited
 
 pytestmark = pytest.mark.slow
@@ -122,3 +124,49 @@ def test_a_peer_without_netem_is_one_skip(link: Link) -> None:
     with pytest.raises(CapabilityError, match=refused), set_up(link, PathSetup(delay_s=0.02)):
         pytest.fail("it was set up")
     assert not is_reduced(link.peer)
+
+
+def in_background(link: Link, traffic: Traffic, raw: dict[str, str]) -> list[str]:
+    """Ping beside this traffic, and return the note on it."""
+    with background(link, traffic, raw) as notes:
+        found, _ = ping.measure(link.dut.shell, Ping(20, 0.1), link.dut.ip, link.peer.ip, "peer")
+        assert found.received == 20
+    assert link.dut.shell.run("pgrep iperf3").stdout == link.peer.shell.run("pgrep iperf3").stdout == ""
+    return notes
+
+
+def test_traffic_in_the_background_has_its_goodput_in_a_note(link: Link) -> None:
+    raw: dict[str, str] = {}
+    (note,) = in_background(link, Traffic(Direction.TX, udp=True, bitrate=Bitrate(30e6), streams=2), raw)
+    found = re.fullmatch(r"in the background ran udp-P2-b30M: tx (\S+) Mbit/s", note)
+    assert found is not None, note
+    assert float(found[1]) == pytest.approx(60, rel=0.3)
+    (note,) = in_background(link, Traffic(Direction.BIDIR), raw)
+    assert re.fullmatch(r"in the background ran tcp-P1-bidir: tx \S+ Mbit/s, rx \S+ Mbit/s", note), note
+    assert raw["background.txt"].count("Kbits/sec") > 4
+
+
+def _end_iperf3(link: Link) -> None:
+    link.dut.shell.run("pkill iperf3")
+    wait_until("the end of iperf3", lambda: not link.peer.shell.run("pgrep iperf3").stdout)
+
+
+def test_a_measurement_whose_background_ended_is_invalid(link: Link) -> None:
+    with (
+        pytest.raises(InvalidMeasurement, match=r"background traffic from .*pi3b-1 .* ended before the measurement"),
+        background(link, Traffic(Direction.TX), {}),
+    ):
+        _end_iperf3(link)
+
+
+def test_the_background_ends_after_an_error(link: Link) -> None:
+    with pytest.raises(ZeroDivisionError), background(link, Traffic(Direction.RX), {}):
+        raise ZeroDivisionError
+    assert link.dut.shell.run("pgrep iperf3").stdout == link.peer.shell.run("pgrep iperf3").stdout == ""
+
+
+def test_traffic_beside_background_traffic_is_measured(opened: tuple[LabAccess, Link], link: Link) -> None:
+    setup = PathSetup(background=Traffic(Direction.RX, udp=True, bitrate=Bitrate(20e6)))
+    with background(link, setup.background, {}):
+        one = once(opened[0], link, Traffic(Direction.TX, duration_s=1.0, setup=setup))
+    assert one.towards(Direction.TX).goodput.bps > 1e6

@@ -424,4 +424,4 @@ def test_a_gate_without_a_test_says_so(gate: Gate) -> None:
     assert "pinet: no test is selected, so there is no answer on good.yaml: check -k, -m, " in output
     assert "--pyargs" not in output
     code, output = gate("good.yaml", "-k", "nothing")
-    assert output.rstrip().endswith("(none here; try --pyargs pytest_pinet.suites.test_line_rate)")
+    assert output.rstrip().endswith("and the test paths")

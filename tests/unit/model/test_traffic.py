@@ -221,3 +221,9 @@ def test_delay_and_loss_are_read_and_part_of_the_key() -> None:
 def test_other_paths_are_refused(path: object, why: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(why)):
         arguments.parse_path(4, path)
+
+
+def test_background_traffic_is_part_of_the_key() -> None:
+    setup = PathSetup(background=Traffic(Direction.RX, streams=4))
+    assert Traffic(Direction.BIDIR, setup=setup).key == "tcp-P1-bg.tcp.P4.rx-bidir"
+    assert Ping(setup=PathSetup(background=BOTH)).key == "ping-c10-i0.2-s56-bg.tcp.P10.bidir"

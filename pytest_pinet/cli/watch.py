@@ -1,0 +1,167 @@
+"""``pinet watch``: counts rare events of boards that work, and says what their number proves."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pytest_pinet.cli.command import LAB_ERROR, echo, with_sections
+from pytest_pinet.cli.options import LAB_OPTION, Steps, complete_nodes, print_lines
+from pytest_pinet.errors import ConfigError, PinetError, mistake_in
+from pytest_pinet.model.verdict import GATE, Verdict
+
+if TYPE_CHECKING:
+    from pytest_pinet.watch.report import Tally
+
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?/ ?([0-9]+) ?h")
+
+
+@click.command(
+    cls=with_sections(
+        {
+            "What to watch": ["--lab", "--for", "--traffic", "--limit"],
+            "Two builds": ["--build", "--against", "--turn", "--yes"],
+        }
+    )
+)
+@LAB_OPTION
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("nodes", metavar="[NODE]...", nargs=-1, shell_complete=complete_nodes)
+@click.option("--for", "length", metavar="TIME", help="Stop after this time, such as '40 h'. By default at Ctrl-C.")
+@click.option(
+    "--traffic", metavar="PAUSE",
+    help="Send 10 s of TCP each way, with this pause ('10 min'; '0 s': without end), find links that become slow, and "
+    "count only hours under traffic. Leases the boards.",
+)  # fmt: skip
+@click.option("--limit", metavar="RATE", help="The rate of events to keep, such as '0.5/1000h'. Stop when certain.")
+@click.option("--build", metavar="BUILD", help="B: the build under test. Alternates with A on each board. Leases them.")
+@click.option("--against", metavar="BUILD", help="A: the known-good build. By default the boards' own.")
+@click.option("--turn", metavar="TIME", default="2 h", show_default=True, help="How long each build runs at a time.")
+@click.option("--yes", is_flag=True, help="Boot builds also on boards that only a person can reset.")
+@click.option("--report", is_flag=True, help="Only print what FOLDER says so far.")
+def watch(
+    lab_file: str,
+    folder: Path,
+    nodes: tuple[str, ...],
+    length: str | None,
+    traffic: str | None,
+    limit: str | None,
+    build: str | None,
+    against: str | None,
+    turn: str,
+    yes: bool,
+    report: bool,
+) -> None:
+    """Watch boards that work for rare events: stalls, link drops, reboots, kernel messages, slow links.
+
+    One sample a second over ssh, without root and without traffic. Without --traffic and --build, no board is leased or
+    changed. All events are kept in FOLDER; the same command goes on where an earlier one ended, also after a crash.
+    NODEs are all boards of the lab by default. With --traffic or --build, NODEs are the boards under test.
+
+    \b
+    pinet watch stalls/ --lab bench.yaml --for '40 h'
+    pinet watch stalls/ --report
+    pinet watch ab/ pi5-1 --build new/ --against old/ --traffic '0 s'
+
+    Exit code: 0 if no event was seen, the limit is kept, or B has as many events as A; 1 if not; 2 if the lab failed; 3
+    if nothing is certain yet; 4 for wrong arguments.
+    """
+    from pytest_pinet.model.quantities import parse_duration
+    from pytest_pinet.watch.journal import read
+    from pytest_pinet.watch.report import tally
+
+    if report:
+        _end(tally(read(folder)))
+    with mistake_in("--for"):
+        seconds = math.inf if length is None else parse_duration(length)
+    with mistake_in("--traffic"):
+        pause_s = None if traffic is None else parse_duration(traffic)
+    with mistake_in("--turn"):
+        turn_s = parse_duration(turn)
+    rate = _rate(limit) if limit is not None else None
+    _run(lab_file, folder, nodes, rate, (seconds, pause_s, turn_s), (build, against, yes))
+
+
+def _rate(text: str) -> float:
+    """Read ``0.5/1000h`` as events per 1,000 h. Raises ConfigError."""
+    from pytest_pinet.judge.event_rate import PER_H
+
+    match = _RATE.fullmatch(text.strip())
+    if match is None or not float(match[1]) or not int(match[2]):
+        raise ConfigError(f"--limit: {text!r} is no rate of events; expected a form such as '0.5/1000h'")
+    return float(match[1]) * PER_H / int(match[2])
+
+
+def _run(
+    lab_file: str,
+    folder: Path,
+    names: tuple[str, ...],
+    limit: float | None,
+    times: tuple[float, float | None, float],
+    of_builds: tuple[str | None, str | None, bool],
+) -> None:
+    from pytest_pinet.ab.options import read_ab_options
+    from pytest_pinet.config.labfile import load, refuse_exact_boards
+    from pytest_pinet.doctor.examine import select
+    from pytest_pinet.judge.turns import Side
+    from pytest_pinet.lab.access import visit
+    from pytest_pinet.watch.journal import Journal
+    from pytest_pinet.watch.report import tally
+    from pytest_pinet.watch.turns import Plan, pairs, watch_until
+    from pytest_pinet.watch.watching import check_same, open_watch
+
+    lab = load(lab_file)
+    refuse_exact_boards(lab)
+    chosen = [node for node in select(lab, names) if not node.runner]
+    build, against, yes = of_builds
+    options = read_ab_options(build, against, None, "--{}".format)
+    seconds, pause_s, turn_s = times
+    plan = Plan(seconds, pause_s, options, turn_s, lambda _: yes)
+    wanted = pairs(lab, chosen, bool(names)) if plan.needs_links else []
+    if wanted:
+        chosen = list({node.name: node for one in wanted for node in one.nodes}.values())
+    journal = Journal(folder)
+    builds = [options.name(one) for one in Side] if options is not None else []
+    about = {"lab": lab.name, "nodes": sorted(node.name for node in chosen), "keys": options.keys if options else []}
+    steps = Steps()
+    trouble: list[str] = []
+    error: PinetError | None = None
+    try:
+        check_same(journal, about)
+        journal.add(time.time(), "begin", **about, builds=builds, traffic=pause_s is not None, limit=limit)
+        try:
+            with visit(lab, "watch", steps.say, trouble.extend) as here:
+                here.start()
+                watching = open_watch(lab, chosen, journal, steps.say)
+                with watching.running():
+                    echo(f"watching {', '.join(about['nodes'])}; Ctrl-C ends it with the report", err=True)
+                    watch_until(watching, here, wanted, plan)
+        except KeyboardInterrupt:
+            pass
+        except PinetError as caught:
+            error = caught
+    finally:
+        journal.close()
+        steps.end()
+    for text in [*trouble, *([str(error)] if error is not None else [])]:
+        echo(f"pinet: {text}", err=True)
+    found = tally(journal.records)
+    if error is not None and not isinstance(error, ConfigError):
+        print_lines(found.lines())
+        sys.exit(LAB_ERROR)
+    if error is not None:
+        raise error
+    _end(found)
+
+
+def _end(found: Tally) -> None:
+    """Print the report, and exit with the code of its verdict."""
+    print_lines(found.lines())
+    verdict = found.verdict
+    sys.exit(GATE[verdict if verdict in GATE else Verdict.INCONCLUSIVE].exit)

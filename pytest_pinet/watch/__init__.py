@@ -1,0 +1,1 @@
+"""Watches boards for rare events: how many in how many hours, and whether a build under test has more."""

@@ -1,0 +1,202 @@
+"""Our own boots and traffic on watched boards: two builds alternate on each board, and connections show a slow link."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from pytest_pinet.ab.boots import BuildBooter, RefusedBuild
+from pytest_pinet.ab.options import ABOptions
+from pytest_pinet.errors import BuildError, ConfigError, KernelError, LabError, PinetError, first_line
+from pytest_pinet.evidence.vitals import MESSAGE, STALL, Goodputs, Sign, kernel_sign
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.judge.turns import Side, side
+from pytest_pinet.lab.access import LabAccess
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
+from pytest_pinet.model.combination import Combination, Endpoint
+from pytest_pinet.model.lab import Lab, Node
+from pytest_pinet.model.traffic import Direction, standard_traffic
+from pytest_pinet.watch.report import BOOT
+from pytest_pinet.watch.watching import POLL_S, Watching
+
+# One connection of our own traffic.
+TRAFFIC_S = 10
+# How often the answer is looked at while the boards are only watched.
+LOOK_S = 60.0
+# So many turns in a row without any board end the watch.
+MOST_MISSED = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long to watch (s), the pause between connections of our own traffic (None: no traffic), and the builds.
+
+    Each build runs for ``turn_s`` at a time. ``may_boot`` says whether boards may be booted, given the risk.
+    """
+
+    seconds: float
+    pause_s: float | None = None
+    builds: ABOptions | None = None
+    turn_s: float = 7200.0
+    may_boot: Callable[[str], bool] = lambda _: False
+
+    @property
+    def needs_links(self) -> bool:
+        return self.builds is not None or self.pause_s is not None
+
+
+def pairs(lab: Lab, nodes: Sequence[Node], named: bool) -> list[Combination]:
+    """Return a pair for each node, each with a peer of its own: the first NIC of both. Raises ConfigError.
+
+    If the user ``named`` no nodes, a node that becomes a peer has none.
+    """
+    found: list[Combination] = []
+    taken = {node.name for node in nodes} if named else set()
+    for node in nodes:
+        if node.runner or (node.name in taken and not named):
+            continue
+        own = node.interfaces[0]
+        others = [
+            Endpoint(other, its)
+            for other in lab.nodes.values()
+            for its in other.interfaces
+            if other.name not in {*taken, node.name} and its.port.switch == own.port.switch
+        ]
+        if not others and named:
+            raise ConfigError(f"{node.name} has no peer: traffic and builds need a second board at {own.port.switch}")
+        if others:
+            peer = max(others, key=lambda one: one.interface.speed_mbps)
+            taken |= {node.name, peer.node.name}
+            found.append(Combination.pair(Endpoint(node, own), peer))
+    if not found:
+        raise ConfigError("no board has a peer: traffic and builds need two boards at one switch")
+    return found
+
+
+def watch_until(watching: Watching, access: LabAccess, wanted: Sequence[Combination], plan: Plan) -> None:
+    """Watch until the time of the plan is over or the answer is certain. Raises PinetError."""
+    end = Deadline(plan.seconds)
+    if not plan.needs_links:
+        _wait(watching, end)
+        return
+    booter = BuildBooter(plan.builds, access, watching.say, plan.may_boot) if plan.builds is not None else None
+    number = max((one["number"] for one in watching.journal.records if one["what"] == "turn"), default=-1) + 1
+    missed = 0
+    while not end.expired and not watching.count().is_final:
+        which = side(number) if booter is not None else None
+        if booter is not None and which is not None:
+            booter.next(which)
+        turn = Turn(watching, access, plan, which, number)
+        try:
+            turn.run(wanted, Deadline(min(end.remaining_s, plan.turn_s if booter is not None else end.remaining_s)))
+        except RefusedBuild as error:
+            raise error.error from error
+        missed = 0 if turn.opened else missed + 1
+        if turn.trouble is not None and missed >= MOST_MISSED:
+            raise turn.trouble
+        number += 1
+
+
+def _wait(watching: Watching, end: Deadline) -> None:
+    """Wait until the deadline, or until the answer is certain."""
+    while not end.expired and not watching.count().is_final:
+        look = Deadline(min(LOOK_S, end.remaining_s))
+        look.wait_until(watching.has_failed, POLL_S)
+        watching.check()
+
+
+class Turn:
+    """One turn of a build on all boards, or the whole watch without builds. The links are open all the time."""
+
+    def __init__(self, watching: Watching, access: LabAccess, plan: Plan, which: Side | None, number: int) -> None:
+        self._watching, self._access, self._plan = watching, access, plan
+        self._side, self._number = which, number
+        self._goodputs: dict[tuple[str, Direction], Goodputs] = {}
+        self._stalled: set[str] = set()
+        self.opened: list[Link] = []
+        self.trouble: PinetError | None = None
+
+    def run(self, wanted: Sequence[Combination], end: Deadline) -> None:
+        """Boot and open all pairs, watch them, and close them."""
+        watching = self._watching
+        names = [node.name for combination in wanted for node in combination.nodes]
+        watching.count()
+        with ExitStack() as stack:
+            with watching.changing(names):
+                for combination in wanted:
+                    self._open(combination, stack)
+            try:
+                while self.opened and not end.expired and not watching.count().is_final:
+                    pause_s = self._plan.pause_s
+                    if pause_s is not None:
+                        for link in list(self.opened):
+                            self._send(link)
+                    wait = Deadline(min(LOOK_S if pause_s is None else pause_s, end.remaining_s))
+                    wait.wait_until(self._look, POLL_S)
+            except KernelError as error:
+                # The console showed it. The next turn boots the board again.
+                self._blame(self.opened[-1], error)
+            finally:
+                with watching.changing(names):
+                    self._close(stack)
+
+    def _close(self, stack: ExitStack) -> None:
+        try:
+            stack.close()
+        except (KernelError, LabError) as error:
+            self._blame(self.opened[-1], error)
+
+    def _open(self, combination: Combination, stack: ExitStack) -> None:
+        node = combination.dut.node.name
+        self._watching.note("turn", node=node, side=str(self._side or ""), number=self._number)
+        try:
+            self.opened.append(stack.enter_context(self._access.open(combination)))
+        except PinetError as error:
+            if isinstance(error, ConfigError):
+                raise
+            self.trouble = error
+            if isinstance(error, BuildError | KernelError) and self._side is Side.B:
+                text = f"B did not start on {node}: {first_line(error)}"
+                self._watching.sign(node, Sign(time.time(), BOOT, text, over=True))
+            # Its hours are of no build.
+            self._watching.note("turn", node=node, side="", number=self._number)
+            self._watching.say(f"{node} is left out of this turn: {first_line(error)}")
+
+    def _look(self) -> bool:
+        self._watching.check()
+        self._access.watch()
+        return False
+
+    def _send(self, link: Link) -> None:
+        """Send one connection each way."""
+        node, watching = link.combination.dut.node.name, self._watching
+        for way in (Direction.TX, Direction.RX):
+            traffic = standard_traffic(way, TRAFFIC_S, 1)
+            context = MeasureContext(link, self._access.tool, watch=self._access.watch)
+            try:
+                with self._access.exclusive(link.combination), Runs(context, TRAFFIC_S + POLL_S) as runs:
+                    found = runs.again(traffic)
+            except KernelError:
+                raise
+            except PinetError as error:
+                if node not in self._stalled:
+                    self._stalled.add(node)
+                    text = f"{node} {way}: no traffic: {first_line(error)}"
+                    watching.sign(node, Sign(time.time(), STALL, text, part="traffic"))
+                return
+            if node in self._stalled:
+                self._stalled.remove(node)
+                watching.sign(node, Sign(time.time(), STALL, f"{node} has traffic again", over=True, part="traffic"))
+            if not found.excluded:
+                watching.note("rate", node=node, way=str(way), bps=round(found.goodput.bps))
+                course = self._goodputs.setdefault((node, way), Goodputs(f"{node} {way}"))
+                for sign in course.add(time.time(), found.goodput.bps):
+                    watching.sign(node, sign)
+
+    def _blame(self, link: Link, error: PinetError) -> None:
+        node, text = link.combination.dut.node.name, first_line(error)
+        known = kernel_sign(text, time.time())
+        self._watching.sign(node, known or Sign(time.time(), MESSAGE, text, over=True))
