@@ -126,7 +126,7 @@ def _values(probe: Probe, samples: Sequence[Sample]) -> dict[str, FigureJudgemen
 
 def _bad_notes(counted: Counted, samples: Sequence[Sample]) -> list[str]:
     return [
-        f"{counted.noun} {at} is bad: {why}"
+        f"{counted.noun.removesuffix('s')} {at} is bad: {why}"
         for at, one in enumerate(samples, 1)
         if not one.excluded and (why := counted.why_bad(one))
     ]

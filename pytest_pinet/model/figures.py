@@ -52,7 +52,7 @@ class Figure:
 
 
 TRANSACTIONS = Figure("transactions", "/s", Better.UP)
-# After an idle time. Answers within a millisecond cannot be told from each other.
+# After an idle time. Differences below a millisecond do not count.
 IDLE_LOSS = Figure("idle_loss", "share", Better.DOWN)
 FIRST_ANSWER = Figure("first_answer", "s", Better.DOWN, least=0.001)
 FIRST_SECOND = Figure("first_second", "share", Better.UP)

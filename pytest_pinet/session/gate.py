@@ -365,8 +365,8 @@ class Gate:
 
         ``silence`` is the longest silence and its share of the flaps, such as ``'4 s in 90%'``; without it, a link must
         come back within 45 s in 98% of the flaps. ``goodput`` is the least goodput afterwards, as a share of the line
-        rate. ``count`` good flaps pass; after a bad one, more flaps follow. Skips the test where the carrier may not be
-        taken away. The device under test itself is not touched.
+        rate. ``count`` good flaps pass; after a bad one, more flaps follow. Skips the test where the carrier must not
+        be taken away. The device under test itself is not touched.
         """
 
         def make() -> Probe:

@@ -1,7 +1,7 @@
 """A stream of pings with the time of each request and of each answer, to find out how long an end is silent.
 
 ``ping -D -O`` of iputils prints a line with a time stamp for each answer, and one for each request that has no answer
-yet. So its lines show the pauses of the sender as well as those of the far end. It sends 1,000 requests a second while
+yet. So its lines show the pauses of the sender, too. It sends 1,000 requests a second while
 answers come, and 100 a second while none comes: a silence is known to 10 ms.
 """
 

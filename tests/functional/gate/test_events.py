@@ -40,7 +40,9 @@ def run(new_project: NewProject) -> tuple[pytest.RunResult, dict[str, dict[str, 
     project = new_project({"test_it.py": TESTS})
     output = project.pytest("-rA")
     return output, {
-        one["test"].partition("::")[2].partition("[")[0]: one for one in project.results["results"] if one["figures"]
+        one["test"].partition("::")[2].partition("[")[0]: one
+        for one in project.results["results"]
+        if one.get("figures")
     }
 
 

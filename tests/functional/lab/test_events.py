@@ -72,10 +72,10 @@ def test_bad_boots_fail_and_each_one_is_named(link: Link) -> None:
     assert found.verdict is Verdict.FAIL
     assert "bad_boots" in found.message or "boots were bad" in found.message
     assert "3 of 4 boots were bad (75 %): at most 2.0 % may be bad, and a share of 15 % is found" in found.message
-    assert [note for note in found.notes if note.startswith("boots ")] == [
-        "boots 1 is bad: no link",
-        "boots 3 is bad: no boot",
-        "boots 4 is bad: slow ping",
+    assert [note for note in found.notes if note.startswith("boot ")] == [
+        "boot 1 is bad: no link",
+        "boot 3 is bad: no boot",
+        "boot 4 is bad: slow ping",
     ]
 
 
