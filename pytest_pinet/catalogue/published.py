@@ -112,11 +112,12 @@ def usual(board: str, nic: str, way: Direction) -> Bitrate | None:
 def of_published(limits: Iterable[Limit], combination: Combination, way: Direction) -> Iterator[Limit]:
     """Yield the limits, and add the published goodput to each that is a share of it.
 
-    Such a limit would be a guess for Wi-Fi, and for an unpublished NIC with both directions at once: it is left out.
+    Such a limit is left out where it would be a guess: for Wi-Fi, for an emulated board, and for an unpublished NIC
+    with both directions at once.
     """
-    nic = combination.dut.interface.nic
+    node, nic = combination.dut.node, combination.dut.interface.nic
     rate = usual(combination.board, nic.name, way)
-    is_guess = nic.wireless or (rate is None and way is Direction.BIDIR)
+    is_guess = nic.wireless or node.is_emulated or (rate is None and way is Direction.BIDIR)
     for limit in limits:
         if not isinstance(limit.bound, PublishedShare):
             yield limit

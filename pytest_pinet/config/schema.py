@@ -90,6 +90,18 @@ class LimitSection(Section):
     transactions: PerSecond | None = Field(
         None, description="fewest requests of gate.transactions that are answered for each second, such as '8000/s'"
     )
+    connections: PerSecond | None = Field(
+        None, description="fewest connections of gate.connections for each second, such as '900/s'"
+    )
+    packets: PerSecond | None = Field(
+        None, description="fewest small packets of gate.packets for each second, such as '300k/s'"
+    )
+    p50: Latency | None = Field(None, description="longest round trip of half of the probes of gate.latency")
+    p90: Latency | None = Field(None, description="longest round trip of 90 % of the probes of gate.latency")
+    p99: Latency | None = Field(None, description="longest round trip of 99 % of the probes of gate.latency")
+    late: Percentage | None = Field(
+        None, description="largest share of the probes of gate.latency that are later than its after="
+    )
     idle_loss: Percentage | None = Field(
         None, description="largest share of the idle pings of gate.idle that are lost, such as '1%'"
     )

@@ -226,6 +226,8 @@ def settings_commands(device: str) -> dict[str, str]:
         "eeprom": "vcgencmd bootloader_version | grep version",
         "EEE": f"ethtool --show-eee {device}",
         "driver": f"ethtool -i {device}",
+        "Wi-Fi": f"[ ! -e /sys/class/net/{device}/phy80211 ] || for of in link info 'get power_save'; "
+        f"do iw dev {device} $of; done",
         "interrupts": interrupts_script(device),
         "affinity": "grep -H . /proc/irq/*/smp_affinity_list",
     }
@@ -264,6 +266,8 @@ def _of_part(part: str, output: str) -> Iterator[tuple[str, str]]:
         status = next((line for line in output.splitlines() if "EEE status" in line), "")
         # Whether a link that is up uses it now ("active") changes by the moment.
         yield part, status.partition(":")[2].partition("-")[0].strip()
+    elif part == "Wi-Fi":
+        yield from _of_wifi(output)
     elif part == "qdiscs":
         yield part, _qdiscs(output)
     elif part == "governor":
@@ -271,6 +275,19 @@ def _of_part(part: str, output: str) -> Iterator[tuple[str, str]]:
         yield part, of_policies[0] if len(set(of_policies)) == 1 else " ".join(of_policies)
     else:
         yield part, " ".join(output.split())
+
+
+def _of_wifi(output: str) -> Iterator[tuple[str, str]]:
+    """Yield signal, channel and power saving, of ``iw dev DEVICE link``, ``info`` and ``get power_save``."""
+    for line in output.splitlines():
+        word, _, rest = line.strip().partition(" ")
+        if word == "signal:" and (strength := re.match(r"-?[0-9]{1,3}(?= dBm)", rest)):
+            # It changes by the moment: tens of decibels tell a near access point from a far one.
+            yield "Wi-Fi signal", f"about {round(int(strength[0]), -1)} dBm"
+        elif word == "channel":
+            yield "Wi-Fi channel", rest.partition(", center")[0]
+        elif word == "Power" and rest.startswith("save: "):
+            yield "Wi-Fi power save", rest.removeprefix("save: ")
 
 
 def _pairs(output: str) -> Iterator[tuple[str, str]]:

@@ -22,6 +22,7 @@ from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.report.result_record import parameters_hash, result_record
 from pytest_pinet.traffic.concurrent import read_clock
+from pytest_pinet.traffic.exchange import ToolOfEnd, tool_of
 
 T = TypeVar("T")
 
@@ -54,6 +55,11 @@ def settings_of(link: Link, warn: Callable[[str], None] | None = None) -> dict[s
             return role, {}
 
     return {role: own for role, own in at_once(read, range(len(link.ends))) if own}
+
+
+def tool_of_end(end: End, program: str) -> ToolOfEnd:
+    """Return a program of an end, which is read once in each boot. Raises TrafficError if the end has none."""
+    return once_per_boot(end, f"tool {program}", partial(tool_of, end.shell, program))
 
 
 class BootTraffic:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.measure.link_result import once_per_boot
+from pytest_pinet.measure.link_result import tool_of_end
 from pytest_pinet.model.figures import TRANSACTIONS, Figure, Sample
 from pytest_pinet.traffic import sockperf
-from pytest_pinet.traffic.exchange import ToolOfEnd, exchange, tool_of, unreadable
+from pytest_pinet.traffic.exchange import exchange, unreadable
 from pytest_pinet.traffic.tool import Watch
 
 SECONDS = (1, 3600)
@@ -47,7 +45,7 @@ class Transactions:
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Measure once. Raises LabError."""
-        client, server = (_tool(end) for end in (link.dut, link.peer))
+        client, server = (tool_of_end(end, "sockperf") for end in (link.dut, link.peer))
         own, address = link.dut.ip, link.peer.ip
         done, raw = exchange(
             server,
@@ -65,8 +63,3 @@ class Transactions:
         except ValueError as error:
             raise unreadable("sockperf", client.shell, done, str(error)) from None
         return Sample({TRANSACTIONS.name: rate}, raw, tool=client.version)
-
-
-def _tool(end: End) -> ToolOfEnd:
-    read = partial(tool_of, end.shell, "sockperf", sockperf.VERSION, sockperf.PACKAGE)
-    return once_per_boot(end, "sockperf", read)

@@ -175,11 +175,13 @@ RESPONSE_HEAD = 250
 class HttpTraffic(Traffic):
     """HTTP requests for a cached file of ``size`` bytes, repeated on ``streams`` connections. The sender is the server.
 
-    No warm-up is dropped: the load generator's own seconds are counted.
+    No warm-up is dropped: the load generator's own seconds are counted. ``close``: each request has a connection of its
+    own.
     """
 
     warmup_s: float | None = 0.0
     size: int = 100_000
+    close: bool = False
 
     def packet_bytes(self, full: int) -> int | None:
         """Return the average payload of a packet: the last packet of a response is not full."""

@@ -237,7 +237,8 @@ def parameters_hash(traffic: Traffic, mtu: int | None, tunings: Iterable[Tuned] 
     without = sorted({tuned.name for tuned in tunings if not tuned.outcome.holds})
     # Omit unset parameters, so that a new parameter of a later version does not cut every trend.
     own = {**asdict(traffic), "mtu": mtu, "without": without or None, "scale": None if scale == 1 else scale}
-    facts = {name: value for name, value in own.items() if value not in (None, False)}
+    # The setup of the path is part of the id.
+    facts = {name: value for name, value in own.items() if value not in (None, False) and name != "setup"}
     return _short(facts)
 
 

@@ -159,6 +159,27 @@ class TransactionLimits(FigureLimits, total=False):
     transactions: str | None
 
 
+class ConnectionLimits(FigureLimits, total=False):
+    """The limits of ``gate.connections``: the fewest for each second, such as ``'900/s'``."""
+
+    connections: str | None
+
+
+class PacketLimits(FigureLimits, total=False):
+    """The limits of ``gate.packets``: the fewest for each second, such as ``'300k/s'``."""
+
+    packets: str | None
+
+
+class LatencyLimits(FigureLimits, total=False):
+    """The limits of ``gate.latency``: the longest round trip of a share of the probes, and the share of late ones."""
+
+    p50: str | None
+    p90: str | None
+    p99: str | None
+    late: str | None
+
+
 class IdleLimits(FigureLimits, total=False):
     """The limits of ``gate.idle``: lost idle pings, the time to the first answer, and the first second of traffic."""
 

@@ -17,9 +17,12 @@ from pytest_pinet.judge.starts import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.boots import Boots
 from pytest_pinet.measure.comparison import State, StateComparison
+from pytest_pinet.measure.connections import Connections
 from pytest_pinet.measure.events import Counted
 from pytest_pinet.measure.figures import Probe
 from pytest_pinet.measure.idle import IDLE_S, Idle
+from pytest_pinet.measure.latency import Latency
+from pytest_pinet.measure.packets import Packets
 from pytest_pinet.measure.recovery import RECOVERY_TIMEOUT_S, Recovery
 from pytest_pinet.measure.transactions import Transactions
 from pytest_pinet.model.figures import FIGURES
@@ -50,10 +53,13 @@ from pytest_pinet.model.verdict import (
 )
 from pytest_pinet.session import arguments
 from pytest_pinet.session.arguments import (
+    ConnectionLimits,
     Duration,
     FlowLimits,
     IdleLimits,
+    LatencyLimits,
     Limits,
+    PacketLimits,
     PingLimits,
     Rate,
     Size,
@@ -350,6 +356,74 @@ class Gate:
         the marker or the lab file. Each connection lasts ``duration`` (s).
         """
         return self._figures(link, "transactions", lambda: Transactions(duration, size, udp), profile, limits)
+
+    def connections(
+        self,
+        link: Link,
+        direction: str = "tx",
+        *,
+        duration: int = 5,
+        profile: str | None = None,
+        **limits: Unpack[ConnectionLimits],
+    ) -> ValuesResult:
+        """Measure how often for each second a connection is made, one octet answered, and the connection closed.
+
+        nginx of the device under test (``direction`` tx) or of its peer (rx) serves wrk of the other end. The limit is
+        ``connections`` (``'900/s'``).
+        """
+
+        def probe() -> Probe:
+            return Connections(self._direction(link, direction), duration)
+
+        return self._figures(link, "connections", probe, profile, limits)
+
+    def packets(
+        self,
+        link: Link,
+        direction: str = "tx",
+        *,
+        size: int = 64,
+        duration: int = 5,
+        profile: str | None = None,
+        **limits: Unpack[PacketLimits],
+    ) -> ValuesResult:
+        """Measure how many datagrams of ``size`` bytes the device under test sends (tx) or receives (rx) each second.
+
+        The kernel's counters of both ends show what limits. If the peer cannot send more, the device under test was not
+        measured, and the result is inconclusive. The limit is ``packets`` (``'300k/s'``).
+        """
+
+        def probe() -> Probe:
+            return Packets(self._direction(link, direction), duration, size)
+
+        return self._figures(link, "packets", probe, profile, limits)
+
+    def latency(
+        self,
+        link: Link,
+        load: str | None = None,
+        *,
+        after: Duration | None = None,
+        rate: int = 1000,
+        size: int = 64,
+        duration: int = 5,
+        profile: str | None = None,
+        **limits: Unpack[LatencyLimits],
+    ) -> ValuesResult:
+        """Measure round trips of ``rate`` probes each second, on the idle link or beside a TCP stream.
+
+        ``load`` is the direction of the stream: tx, rx or bidir. The limits are ``p50``, ``p90``, ``p99`` (``'1.2
+        ms'``: the longest round trip of this share of the probes), and ``late`` (``'1%'``), the share of probes that
+        take longer than ``after`` or are lost.
+        """
+
+        def probe() -> Probe:
+            if "late" in limits and after is None:
+                raise ConfigError("late= needs after=, such as after='2 ms': later probes are late")
+            way = None if load is None else self._direction(link, load)
+            return Latency(duration, size, rate, _seconds("after", after), way)
+
+        return self._figures(link, "latency", probe, profile, limits)
 
     def recovery(
         self,

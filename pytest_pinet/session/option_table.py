@@ -15,8 +15,8 @@ from pathlib import Path
 # The arguments of the markers, for the list of ``pytest --markers`` and for messages about wrong ones.
 PINET = (
     "pinet(board='*', nic='*', topology='pair', tuning={}, min, sum, share, fairness, tolerance, marginal, "
-    "retransmits, loss, latency, cpu, max_drops, transactions, idle_loss, first_answer, first_second=None, "
-    "profile=None, reset=False, tuning_required=False)"
+    "retransmits, loss, latency, cpu, max_drops, transactions, connections, packets, "
+    "p50, p90, p99, late, idle_loss, first_answer, first_second=None, profile=None, reset=False, tuning_required=False)"
 )
 EXACT = "exact(nic='*', instructions=None, tolerance=None)"
 

@@ -40,18 +40,18 @@ def test_both_ways(link: Link, gate: Gate) -> None:
 
 
 @STANDARD
-@EACH_WAY
 @pytest.mark.pinet(min="30% of published")
-def test_path(link: Link, gate: Gate, direction: str) -> None:
+def test_path(link: Link, gate: Gate) -> None:
     """Sends over a path of 20 ms: 3 to 5 Mbit/s through a router, line rate in the LAN (raspberrypi/linux 7566)."""
-    gate.tcp(link, direction, path={"delay": "20 ms"})
+    for direction in ("rx", "tx"):
+        gate.tcp(link, direction, path={"delay": "20 ms"})
 
 
 @STANDARD
-@EACH_WAY
 @pytest.mark.pinet(min="90% of published")
-def test_ipv6(link: Link, gate: Gate, direction: str) -> None:
-    gate.tcp(link, direction, family=6)
+def test_ipv6(link: Link, gate: Gate) -> None:
+    for direction in ("tx", "rx"):
+        gate.tcp(link, direction, family=6)
 
 
 @SOAK
@@ -66,3 +66,11 @@ def test_long_both_ways(link: Link, gate: Gate) -> None:
 def test_without_a_drop(link: Link, gate: Gate) -> None:
     """Keeps the link busy for 10 min: EEE took it down every 2 min (raspberrypi/linux 7372)."""
     gate.tcp(link, duration="10 min", profile="fast", max_drops=0)
+
+
+@SOAK
+@pytest.mark.pinet(topology=["pair", "chain"])
+def test_background(link: Link, gate: Gate) -> None:
+    """Sends or forwards for a minute while other traffic comes in: a queue stopped (raspberrypi/linux 7024)."""
+    with gate.background(link, "rx"):
+        gate.tcp(link, "tx", duration="60 s", profile="fast", max_drops=0)

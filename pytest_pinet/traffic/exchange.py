@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.errors import TrafficError
-from pytest_pinet.execution.shell import Completed, Shell, last_line
+from pytest_pinet.execution.shell import Completed, Process, Shell, last_line
 from pytest_pinet.traffic.processes import (
     ASK_TIMEOUT,
     CONNECT_TIMEOUT_S,
@@ -25,6 +25,11 @@ from pytest_pinet.traffic.processes import (
 )
 from pytest_pinet.traffic.tool import Watch
 
+# By program: its package of Debian, and shell words that print its version.
+PROGRAMS = {
+    "iperf3": ("iperf3", "iperf3 --version"),
+    "sockperf": ("sockperf", r"sockperf --version | sed -n 's/.*version #*\([0-9][0-9.]*\).*/sockperf \1/p'"),
+}
 # A server that cannot bind says so in different words.
 _TAKEN = "address already in use"
 
@@ -38,11 +43,12 @@ class ToolOfEnd:
     timeout: str
 
 
-def tool_of(shell: Shell, program: str, version: str, package: str) -> ToolOfEnd:
-    """Return the program of an end. ``version`` are shell words that print one line with its version.
+def tool_of(shell: Shell, program: str) -> ToolOfEnd:
+    """Return the program of an end.
 
-    Raises TrafficError, which names the command that installs the ``package``, if the end does not have it.
+    Raises TrafficError, which names the command that installs its package, if the end does not have it.
     """
+    package, version = PROGRAMS[program]
     have = f"PATH=$PATH:/usr/sbin:/sbin; command -v {program} >/dev/null && {{ {version}; }} 2>&1 | head -n 1 || echo"
     lines = [*shell.run(f"{have}; {ASK_TIMEOUT} || echo").stdout.splitlines(), "", ""]
     if not lines[0].strip():
@@ -58,10 +64,12 @@ def exchange(
     seconds: float,
     watch: Watch | None = None,
     udp: bool = False,
+    during: Callable[[Process], None] | None = None,
 ) -> tuple[Completed, str]:
     """Run the server and the client of ``commands`` (of a free port) and return the end of the client, and all output.
 
-    ``seconds`` is how long the client takes. No process is left running, whatever happens. Raises LabError.
+    ``seconds`` is how long the client takes; with ``during``, the client is stopped when this function returns. No
+    process is left running, whatever happens. Raises LabError.
     """
 
     def on_port(port: int) -> tuple[Completed, str]:
@@ -83,22 +91,24 @@ def exchange(
                 raise _failed(serve[0], server.shell, said)
             command = guarded(ask, client.timeout, seconds + LIFETIME_S)
             with running(client.shell, command, ask[0], asked.append) as asking:
-                await_traffic(
-                    lambda: asking.poll() is not None,
-                    (client.shell, server.shell),
-                    seconds,
-                    lambda late_s: TrafficError(
-                        f"{ask[0]} on {client.shell.name} still runs after {seconds + late_s:.0f} s",
-                        f"look at the load of {client.shell.name}",
-                    ),
-                    watch=watch,
-                )
+                if during is not None:
+                    during(asking)
+                else:
+                    _await_end(asking, ask[0], (client.shell, server.shell), seconds, watch)
         text = "".join(
             f"$ {' '.join(argv)}\n{done.stdout}{done.stderr}" for argv, done in ((ask, asked[0]), (serve, served[0]))
         )
         return asked[0], text
 
     return on_a_free_port(PORTS, server.shell, on_port)
+
+
+def _await_end(asking: Process, program: str, ends: Sequence[Shell], seconds: float, watch: Watch | None) -> None:
+    def hanging(late_s: float) -> TrafficError:
+        text = f"{program} on {ends[0].name} still runs after {seconds + late_s:.0f} s"
+        return TrafficError(text, f"look at the load of {ends[0].name}")
+
+    await_traffic(lambda: asking.poll() is not None, ends, seconds, hanging, watch=watch)
 
 
 def unreadable(program: str, shell: Shell, done: Completed, why: str) -> TrafficError:

@@ -58,6 +58,7 @@ def wrk_argv(traffic: HttpTraffic, url: str, cores: int) -> list[str]:
     """Return the command line of one run, with one thread for each core, but at most one for each connection."""
     seconds = traffic.seconds
     words = ["wrk", "-t", str(max(1, min(cores, traffic.streams))), "-c", str(traffic.streams)]
+    words += ["-H", "Connection: close"] if traffic.close else []
     return [*words, "-d", f"{seconds}s", "--timeout", f"{seconds + PATIENCE_S}s", "--latency", url]
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 # Colours stand around some lines.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _RUN = re.compile(r"\[Valid Duration\] RunTime=([\d.]+) sec; SentMessages=(\d+); ReceivedMessages=(\d+)")
-VERSION = "sockperf --version | tr -d '\\033' | sed -n 's/.*version \\([0-9][0-9.]*\\).*/sockperf \\1/p'"
-PACKAGE = "sockperf"
+# A line of the full log: number, time sent, time received (both s), round trip (us).
+_TRIP = re.compile(r"^\d+, [\d.]+, [\d.]+, ([\d.]+)$", re.MULTILINE)
 # Before the first message, sockperf warms up for 0.4 s, and it needs some time to begin and to print.
 BESIDE_S = 2.0
 
@@ -24,13 +25,44 @@ def ping_pong_argv(own: str, address: str, port: int, seconds: int, size: int, u
     return [*words, "--client_ip", own, "--full-rtt", *([] if udp else ["--tcp"])]
 
 
+def under_load_argv(own: str, address: str, port: int, seconds: int, size: int, rate: int) -> list[str]:
+    """Return the client that sends at a fixed rate over UDP, whatever the answers, and prints each round trip."""
+    words = ["sockperf", "under-load", "-i", address, "-p", str(port), "-t", str(seconds), "-m", str(size)]
+    words += ["--mps", str(rate), "--reply-every", "1", "--client_ip", own, "--full-rtt"]
+    return [*words, "--full-log", "/dev/stdout"]
+
+
+@dataclass(frozen=True)
+class Trips:
+    """The round trips (s) of the probes of one connection, how many were sent, and for how long."""
+
+    seconds: float
+    sent: int
+    rtts: tuple[float, ...]
+
+
+def trips(text: str) -> Trips:
+    """Return the round trips. Raises ValueError, which says what is missing."""
+    text = _COLOUR.sub("", text)
+    run = _valid(text)
+    rtts = tuple(float(one) / 1e6 for one in _TRIP.findall(text))
+    if len(rtts) != int(run[3]):
+        raise ValueError(f"it has {len(rtts)} round trips, but {run[3]} messages were received")
+    return Trips(float(run[1]), int(run[2]), rtts)
+
+
 def transactions(text: str) -> float:
     """Return the answers for each second. Raises ValueError, which says what is missing."""
-    text = _COLOUR.sub("", text)
+    run = _valid(_COLOUR.sub("", text))
+    return int(run[3]) / float(run[1])
+
+
+def _valid(text: str) -> re.Match[str]:
+    """Return the line on the time that counts: seconds, sent and received messages."""
     run = _RUN.search(text)
     if run is None or not float(run[1]):
         errors = [line for line in text.splitlines() if "ERROR" in line or "No messages were received" in line]
         raise ValueError(errors[0].removeprefix("sockperf: ") if errors else "it has no line '[Valid Duration] ...'")
     if not int(run[3]):
         raise ValueError("no message was answered")
-    return int(run[3]) / float(run[1])
+    return run

@@ -108,7 +108,8 @@ class ResultRecord(SparseRecord):
     Only some results have the following keys. ``serials`` are the serial numbers of the boards, by end. ``settings``
     has for ``dut``, ``peer`` (and ``end 2`` and so on) the name of the ``end`` and its settings, read before the
     traffic: command line, kernel, driver, firmware, governor, offloads, rings, coalescing, EEE, pause, queues, IRQ
-    affinity, queueing disciplines and sysctls. ``parameters`` is a hash of how it was measured (duration of
+    affinity, queueing disciplines and sysctls; of Wi-Fi also signal, channel and power saving, if the end has ``iw``.
+    ``parameters`` is a hash of how it was measured (duration of
     connections, MTU and so on); values with different hashes are no trend. ``evidence`` is what each end counted in
     each connection, ``limited_by`` what limited the goodput, ``tunings`` the outcome of each setting. ``http``,
     ``ping`` and ``ladder`` belong to such traffic; pings have no goodput and no ``directions``, and neither has a

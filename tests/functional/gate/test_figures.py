@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gate_project import GateLab, NewProject
+from tests.support.gate_project import SCALE, GateLab, NewProject
 
 TESTS = """
 import pytest
@@ -25,6 +25,30 @@ def test_low_limit_of_the_marker(link, gate):
 @here
 def test_high_limit_of_the_call(link, gate):
     gate.transactions(link, duration=1, transactions="10000k/s")
+
+@here
+def test_connections(link, gate):
+    gate.connections(link, duration=1, connections="5/s")
+
+@pytest.mark.pinet(board="pi3b", nic="onboard")
+def test_packets_sent(link, gate):
+    gate.packets(link, "tx", duration=1)
+
+@pytest.mark.pinet(board="pi3b", nic="onboard")
+def test_packets_received(link, gate):
+    gate.packets(link, "rx", duration=1)
+
+@pytest.mark.pinet(board="pi3b", nic="onboard", p90="5 s")
+def test_idle(link, gate):
+    gate.latency(link, after="2 s", rate=100, duration=1, late="1%")
+
+@pytest.mark.pinet(board="pi3b", nic="onboard")
+def test_loaded(link, gate):
+    gate.latency(link, "tx", rate=100, duration=1, p50="0.1 ms")
+
+@here
+def test_late_without_after(link, gate):
+    gate.latency(link, late="1%")
 
 @here
 def test_another_limit(link, gate):
@@ -88,9 +112,47 @@ def test_junit_has_the_value_with_its_unit(run: Run) -> None:
     assert 'name="pinet.transactions.limit" value="20.0"' in text
 
 
+def test_each_connection_carries_one_request(run: Run) -> None:
+    result = run[1]["test_connections"]
+    assert (result["verdict"], result["id"]) == ("pass", "pi4b:onboard/pair/connections-wrk-tx"), result["message"]
+    assert "wrk" in result["tool"]
+    assert result["figures"]["connections"]["value"] > 5
+
+
+@pytest.mark.parametrize(("name", "way"), [("test_packets_sent", "tx"), ("test_packets_received", "rx")])
+def test_packets_are_counted_and_what_limits_them_is_named(run: Run, name: str, way: str) -> None:
+    result = run[1][name]
+    assert result["id"] == f"pi3b:onboard/pair/packets-iperf3-{way}-s64"
+    assert any("limit" in note for note in result["notes"])
+    wire = 100e6 * SCALE / 8 / (64 + 66)
+    assert 0 < result["figures"]["packets"]["value"] < 1.25 * wire
+
+
+def test_an_idle_link_has_percentiles_and_a_share_of_late_probes(run: Run) -> None:
+    result = run[1]["test_idle"]
+    figures = result["figures"]
+    assert list(figures) == ["p50", "p90", "p99", "late"]
+    assert 0 < figures["p50"]["value"] <= figures["p90"]["value"] <= figures["p99"]["value"]
+    assert figures["p90"]["limit"]["words"] == "5 s"
+    # Three connections without a late probe.
+    assert (figures["late"]["verdict"], figures["late"]["values"]) == ("pass", [0, 0, 0])
+
+
+def test_beside_a_stream_probes_wait_in_its_queue(run: Run) -> None:
+    idle, loaded = run[1]["test_idle"], run[1]["test_loaded"]
+    assert loaded["id"].endswith("/latency-sockperf-s64-r100-load-tx")
+    assert loaded["verdict"] == "fail"
+    assert loaded["figures"]["p50"]["value"] > 3 * idle["figures"]["p50"]["value"]
+
+
+def test_late_needs_a_time(run: Run) -> None:
+    run[0].stdout.fnmatch_lines(["*latency: late= needs after=, such as after='2 ms': later probes are late"])
+
+
 def test_a_limit_of_another_metric_is_refused(run: Run) -> None:
     run[0].stdout.fnmatch_lines(["*transactions: it has no limit min=; expected transactions=, tolerance=*"])
 
 
 def test_no_process_is_left(run: Run, gate_lab: GateLab) -> None:
-    assert gate_lab.processes("sockperf") == []
+    for program in ("sockperf", "iperf3", "nginx", "wrk"):
+        assert gate_lab.processes(program) == []

@@ -61,3 +61,8 @@ def test_a_share_is_one_of_the_lower_of_link_and_published_goodput(
 def test_its_text_reads_back() -> None:
     assert str(SHARE.bound) == "90% of published"
     assert PublishedShare.parse(str(SHARE.bound)) == SHARE.bound
+
+
+def test_an_emulated_board_has_no_such_limit() -> None:
+    emulated = labfile.load(LAB_FILE.with_name("emulated.yaml"))
+    assert not list(of_published([SHARE], combination(emulated, "virt:e1000e/pair"), TX))

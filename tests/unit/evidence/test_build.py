@@ -250,3 +250,14 @@ def test_a_device_tree_is_read_as_it_was_written() -> None:
 def test_a_name_is_stored_once() -> None:
     many = {"/": {"reg": cells(1)}, "/a": {"reg": cells(2)}, "/b": {"reg": cells(3)}}
     assert write_device_tree(many).count(b"reg\0") == 1
+
+
+def test_wifi_has_its_signal_channel_and_power_saving() -> None:
+    # The output that a user of a Pi 400 published (batocera-linux/batocera.linux, issue 5570), with other addresses.
+    found = parse_settings(f"{MARK}Wi-Fi\n{(DATA / 'iw' / 'pi400.txt').read_text()}")
+    assert found == {
+        "Wi-Fi signal": "about -50 dBm",
+        "Wi-Fi channel": "44 (5220 MHz), width: 40 MHz",
+        "Wi-Fi power save": "on",
+    }
+    assert parse_settings(f"{MARK}Wi-Fi\nNot connected.\nPower save: off\n") == {"Wi-Fi power save": "off"}

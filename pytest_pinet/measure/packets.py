@@ -1,0 +1,179 @@
+"""Packets: how many small datagrams cross the link for each second, and what limits them, by the counters of both ends.
+
+iperf3 only sends. The value comes from the kernel's counters of the device under test, and both ends are counted in the
+same window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pytest_pinet.errors import ConfigError, TrafficError
+from pytest_pinet.execution.shell import Process, last_line
+from pytest_pinet.execution.undo import at_once
+from pytest_pinet.lab.link.end import End
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.link_result import tool_of_end
+from pytest_pinet.model.figures import PACKETS, Figure, Sample
+from pytest_pinet.model.traffic import Direction
+from pytest_pinet.traffic.exchange import exchange
+from pytest_pinet.traffic.processes import LIFETIME_S
+from pytest_pinet.traffic.tool import Watch
+
+SIZES = (18, 1472)
+# Before the window, the flow has to start.
+START_S = 2
+# On the wire beside the payload: UDP and IPv4, Ethernet with its checksum, preamble and gap.
+BESIDE_PAYLOAD = 28 + 18 + 20
+LEAST_FRAME = 64 + 20
+# So near to the wire, the wire limits. If fewer of the sent packets arrive, the receiver limits.
+AT_WIRE, ARRIVES = 0.95, 0.98
+# A core that is busier has no time to send more.
+BUSY = 0.95
+_COUNTERS = ("tx_packets", "rx_packets", "rx_missed_errors", "rx_dropped")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one end counted: each second, except ``busiest``, the largest share of time that a CPU was not idle."""
+
+    sent: float
+    received: float
+    dropped: float
+    unread: float
+    busiest: float
+
+
+@dataclass(frozen=True)
+class Packets:
+    """Datagrams of ``size`` bytes, as many as the sender can send. ``direction`` is tx or rx."""
+
+    direction: Direction = Direction.TX
+    lasts_s: int = 5
+    size: int = 64
+
+    def __post_init__(self) -> None:
+        for name, value, (low, high) in (("duration", self.lasts_s, (1, 3600)), ("size", self.size, SIZES)):
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise ConfigError(f"{name}={value!r}: expected {low} to {high}")
+        if self.direction is Direction.BIDIR:
+            raise ConfigError("direction='bidir': packets are counted in one direction; expected 'tx' or 'rx'")
+
+    @property
+    def key(self) -> str:
+        """The part of an id; stable across runs."""
+        return f"packets-iperf3-{self.direction}-s{self.size}"
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        return (PACKETS,)
+
+    @property
+    def seconds(self) -> float:
+        return float(self.lasts_s)
+
+    def once(self, link: Link, watch: Watch | None) -> Sample:
+        """Measure once. Raises LabError."""
+        sends, receives = (link.dut, link.peer) if self.direction is Direction.TX else (link.peer, link.dut)
+        client, server = tool_of_end(sends, "iperf3"), tool_of_end(receives, "iperf3")
+        size = str(self.size)
+        lasts_s = START_S + self.lasts_s + round(LIFETIME_S)
+        read: list[tuple[Counts, Counts]] = []
+
+        def count(sending: Process) -> None:
+            sent, received = at_once(lambda end: _count(end, START_S, self.lasts_s), (sends, receives))
+            if sending.poll() is not None:
+                raise TrafficError(
+                    f"iperf3 on {client.shell.name} ended while packets were counted",
+                    f"look at iperf3 of {client.shell.name}, and at the firewall of the link",
+                )
+            read.append((sent, received))
+
+        _, raw = exchange(
+            server,
+            client,
+            lambda port: (
+                ["iperf3", "-s", "-1", "-B", receives.ip, "-p", str(port)],
+                ["iperf3", "-c", receives.ip, "-p", str(port), "-u", "-b", "0", "-l", size, "-t", str(lasts_s)],
+            ),
+            lasts_s,
+            watch,
+            during=count,
+        )
+        sent, received = read[0]
+        own = sent.sent if self.direction is Direction.TX else received.received
+        limit, text = self.limited_by(sent, received, self._wire(link))
+        # What the device under test sends is its own limit. What it receives is not, if its peer cannot send more.
+        excluded = text if limit == "sender" and self.direction is Direction.RX else ""
+        return replace(
+            Sample({PACKETS.name: own}, f"{sent}\n{received}\n{text}\n{raw}", excluded, (text,)),
+            tool=client.version,
+        )
+
+    def _wire(self, link: Link) -> float:
+        """Return how many of these packets the wire carries in a second."""
+        return link.path.speed_mbps * 1e6 * link.scale / 8 / max(self.size + BESIDE_PAYLOAD, LEAST_FRAME)
+
+    def limited_by(self, sent: Counts, received: Counts, wire: float) -> tuple[str, str]:
+        """Return what limits, ``wire``, ``receiver``, ``sender`` or nothing, and a sentence."""
+        if received.received >= AT_WIRE * wire:
+            return "wire", f"the wire limits: it carries {wire:.0f} packets of this size for each second"
+        if received.received < ARRIVES * sent.sent or received.dropped > (1 - ARRIVES) * sent.sent:
+            lost = max(1 - received.received / sent.sent, 0.0) if sent.sent else 0.0
+            return (
+                "receiver",
+                f"the receiving NIC or driver limits: {lost * 100:.1f} % of the packets did not arrive",
+            )
+        if sent.busiest >= BUSY:
+            return "sender", f"the sender limits: one of its CPUs was busy {sent.busiest * 100:.0f} % of the time"
+        return "", "no limit was found: all packets arrived, and no CPU of the sender was busy all the time"
+
+
+def _count(end: End, after_s: int, seconds: int) -> Counts:
+    """Count at one end in a window that begins ``after_s`` from now. Raises TrafficError."""
+    files = " ".join(f"/sys/class/net/{end.device}/statistics/{name}" for name in _COUNTERS)
+    read = (
+        f"read -r up x </proc/uptime && echo $up && cat {files} && "
+        "while read -r a b c d e; do echo softnet $b; done </proc/net/softnet_stat && "
+        "grep '^Udp: [0-9]' /proc/net/snmp && grep '^cpu[0-9]' /proc/stat && echo end"
+    )
+    done = end.shell.run(f"r() {{ {read}; }}; sleep {after_s}; r; sleep {seconds}; r", after_s + seconds + LIFETIME_S)
+    both = [part.split("\n") for part in done.stdout.split("\nend\n") if part.strip()]
+    if done.returncode or len(both) != 2:
+        why = last_line(done.stderr, done.stdout)
+        raise TrafficError(f"the counters of {end} could not be read: {why}", f"look at {end.shell.name}")
+    return _rates(*(_read(lines) for lines in both))
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """All counters of one moment. ``cpus`` has the idle and the whole time of each CPU, in ticks."""
+
+    uptime_s: float
+    counters: tuple[int, ...]
+    softnet: int
+    unread: int
+    cpus: tuple[tuple[int, int], ...]
+
+
+def _read(lines: list[str]) -> _Reading:
+    counters = tuple(int(line) for line in lines[1 : 1 + len(_COUNTERS)])
+    words = [line.split() for line in lines[1 + len(_COUNTERS) :]]
+    # The fifth number of UDP is RcvbufErrors. Idle and waiting for disks are the fourth and fifth of a CPU.
+    cpus = tuple((int(own[4]) + int(own[5]), sum(map(int, own[1:9]))) for own in words if own[0].startswith("cpu"))
+    softnet = sum(int(own[1], 16) for own in words if own[0] == "softnet")
+    unread = next(int(own[5]) for own in words if own[0] == "Udp:")
+    return _Reading(float(lines[0]), counters, softnet, unread, cpus)
+
+
+def _rates(before: _Reading, after: _Reading) -> Counts:
+    seconds = max(after.uptime_s - before.uptime_s, 0.01)
+    sent, received, missed, dropped = ((b - a) / seconds for a, b in zip(before.counters, after.counters, strict=True))
+    busy = [
+        1 - (idle - idle_before) / (whole - whole_before)
+        for (idle_before, whole_before), (idle, whole) in zip(before.cpus, after.cpus, strict=True)
+        if whole > whole_before
+    ]
+    softnet = (after.softnet - before.softnet) / seconds
+    unread = (after.unread - before.unread) / seconds
+    return Counts(sent, received, missed + dropped + softnet, unread, max(busy, default=0.0))
