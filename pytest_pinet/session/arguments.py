@@ -97,26 +97,26 @@ Duration = str | int | float
 RATE_FORM = "a number for each second, such as '1200/s'"
 
 
-PATH_FORM = "a mapping such as {'delay': '20 ms', 'loss': '0.1%'}"
+PATH_FORM = "a mapping such as {'delay': '20 ms', 'loss': '0.1%', 'vlan': 7}"
 
 
 def parse_path(family: int, path: object) -> PathSetup:
     """Return the setup of ``family=`` and ``path=`` of a gate call. Raises ConfigError, ValueError."""
     if path is None:
         return PathSetup(family)
-    if not isinstance(path, Mapping) or not path or set(path) - {"delay", "loss"}:
+    if not isinstance(path, Mapping) or not path or set(path) - {"delay", "loss", "vlan"}:
         raise ConfigError(f"path={path!r}: expected {PATH_FORM}")
     delay_s = parse_seconds("delay", path["delay"]) if "delay" in path else 0.0
     loss = parse_share("loss", path["loss"]) if "loss" in path else 0.0
-    return PathSetup(family, delay_s, loss)
+    return PathSetup(family, delay_s, loss, path.get("vlan"))
 
 
 class FlowLimits(TypedDict, total=False):
     """The limits of every measurement of goodput (``docs/reference/tests.md``). None is no limit.
 
     ``min`` and ``sum`` are a rate (``'2.3 Gbit/s'``) or a share of the physical limit (``'94%'``). ``share``,
-    ``fairness``, ``tolerance``, ``marginal`` and ``retransmits`` are shares; ``cpu`` is percent of a core
-    for each Gbit/s, such as ``'140%'``. ``latency`` is a duration.
+    ``fairness``, ``tolerance``, ``cost_tolerance``, ``marginal`` and ``retransmits`` are shares; ``cpu`` is
+    percent of a core for each Gbit/s, such as ``'140%'``. ``latency`` is a duration.
     ``max_drops`` is a number. Each limit except ``marginal`` can be a mapping from direction to value.
     """
 
@@ -125,6 +125,7 @@ class FlowLimits(TypedDict, total=False):
     share: str | float | Mapping[str, str | float] | None
     fairness: str | float | Mapping[str, str | float] | None
     tolerance: str | Mapping[str, object] | None
+    cost_tolerance: str | Mapping[str, str] | None
     marginal: str | None
     retransmits: str | Mapping[str, str] | None
     latency: str | Mapping[str, str] | None
@@ -285,6 +286,7 @@ def with_requests(
 _FORMS = {
     Metric.GOODPUT: "'90%', '2.3 Gbit/s' or 'pi4b:*/pair=tx=700 Mbit/s'",
     Metric.TOLERANCE: "'3%', '3% and 20 Mbit/s' or 'pi4b:*/pair=tx=5%'",
+    Metric.COST_TOLERANCE: "'10%' or 'pi4b:*/pair=tx=20%'",
 }
 
 

@@ -151,7 +151,7 @@ class Gate:
         opposed: bool = False,
         affinity: int | None = None,
         family: int = 4,
-        path: Mapping[str, str] | None = None,
+        path: Mapping[str, str | int] | None = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> TrafficResult:
@@ -165,10 +165,10 @@ class Gate:
         ``opposed`` uses one iperf3 process for each direction of bidir, as ``peer_bitrate`` does; only the time in
         which both run counts. ``affinity`` binds iperf3 on the device under test to this CPU.
         ``family`` is that of IP: 4 or 6. ``path`` (``{"delay": "20 ms", "loss": "0.1%"}``) adds delay to each round
-        trip, and loses packets in both directions, at the peer.
+        trip, and loses packets in both directions, at the peer; ``{"vlan": 7}`` tags all frames.
         ``profile`` (fast, standard, soak, full) and ``limits`` override the values of the marker. They have the same
-        names: ``min``, ``sum``, ``share``, ``fairness``, ``tolerance``, ``marginal``, ``retransmits``, ``loss``,
-        ``latency``, ``cpu``, ``max_drops``.
+        names: ``min``, ``sum``, ``share``, ``fairness``, ``tolerance``, ``cost_tolerance``, ``marginal``,
+        ``retransmits``, ``loss``, ``latency``, ``cpu``, ``max_drops``.
         Fails the test if a limit does not hold. Raises LabError, UnsupportedError, InvalidMeasurement, Inconclusive,
         ConfigError.
         """
@@ -202,7 +202,7 @@ class Gate:
         window: Size | None = None,
         length: Size | None = None,
         family: int = 4,
-        path: Mapping[str, str] | None = None,
+        path: Mapping[str, str | int] | None = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> TrafficResult:
@@ -237,7 +237,7 @@ class Gate:
         duration: Duration | None = None,
         length: Size | None = None,
         family: int = 4,
-        path: Mapping[str, str] | None = None,
+        path: Mapping[str, str | int] | None = None,
         profile: str | None = None,
         **limits: Unpack[FlowLimits],
     ) -> LadderResult:
@@ -271,7 +271,7 @@ class Gate:
         duration: Duration | None = None,
         requests: str | None = None,
         family: int = 4,
-        path: Mapping[str, str] | None = None,
+        path: Mapping[str, str | int] | None = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> HttpResult:
@@ -304,7 +304,7 @@ class Gate:
         interval: Duration = 0.2,
         size: int = 56,
         family: int = 4,
-        path: Mapping[str, str] | None = None,
+        path: Mapping[str, str | int] | None = None,
         profile: str | None = None,
         **limits: Unpack[PingLimits],
     ) -> PingResult:
@@ -695,7 +695,7 @@ class Gate:
         topology.runs(Direction(wanted))
         return Direction(wanted)
 
-    def _setup(self, link: Link, family: int, path: Mapping[str, str] | None) -> PathSetup:
+    def _setup(self, link: Link, family: int, path: Mapping[str, str | int] | None) -> PathSetup:
         setup = arguments.parse_path(family, path)
         if self._background is None:
             return setup
