@@ -12,9 +12,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.regressions.bench import running
+from benchmarks.regressions.bench import Bench, running
 from benchmarks.regressions.page import PAGE, written
 from benchmarks.regressions.run import CAUGHT, PASSED, Finding, folder_for, judge, judge_control, run
 from benchmarks.regressions.store import Store, control_key
@@ -26,7 +27,35 @@ HERE = Path(__file__).parent
 LEAST_CAUGHT = 19
 
 
-def measure(row: Row, store: Store, done: set[str], resume: bool) -> None:
+class Labs:
+    """The running labs of this process, one for each lab file. They stop at the end."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, tuple[Path, Bench]] = {}
+        self._folder = Path(tempfile.mkdtemp(prefix="regressions-lab-"))
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Labs:
+        self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def running(self, name: str) -> tuple[Path, Bench]:
+        """Return the copy of a lab file and its lab, which has no fault."""
+        if name not in self._running:
+            # Labs are known by the path of their file. Other runs of this machine have other domains, so that none
+            # waits for another.
+            file = self._folder / name
+            file.write_text((HERE / name).read_text().replace('host: "*"', f'host{os.getpid()}: "*"'))
+            self._running[name] = file, self._stack.enter_context(running(file))
+        file, bench = self._running[name]
+        bench.restore()
+        return file, bench
+
+
+def measure(row: Row, labs: Labs, store: Store, done: set[str], resume: bool) -> None:
     """Run a row with its symptom, and its control if no other row of ``done`` has run it."""
     if row.command is None:
         return
@@ -34,29 +63,24 @@ def measure(row: Row, store: Store, done: set[str], resume: bool) -> None:
         if key in done or (resume and store.has(key)):
             continue
         _say(f"{row.number}: {'unchanged' if unchanged else row.symptom}, {row.command}")
-        finding = _run(row, unchanged)
+        finding = _run(row, labs, unchanged)
         done.add(key)
         store.keep(key, finding)
         _say(f"  {finding.outcome} after {finding.seconds:.0f} s. {finding.text}")
 
 
-def _run(row: Row, unchanged: bool) -> Finding:
+def _run(row: Row, labs: Labs, unchanged: bool) -> Finding:
     command = row.command
     assert command is not None
     folder = folder_for(str(row.number))
-    # A lab of this run alone: labs are known by the path of their file. Other runs of this machine have other domains,
-    # so that none waits for another.
-    lab = Path(tempfile.mkdtemp(prefix="regressions-lab-")) / command.lab
-    lab.write_text((HERE / command.lab).read_text().replace('host: "*"', f'host{os.getpid()}: "*"'))
     try:
-        with running(lab) as bench:
-            with row.unchanged(bench) if unchanged else row.injected(bench):
-                said = run(command, lab, unchanged, folder)
-            return judge_control(said) if unchanged else judge(row, said)
+        file, bench = labs.running(command.lab)
+        with row.unchanged(bench) if unchanged else row.injected(bench):
+            said = run(command, file, unchanged, folder)
+        return judge_control(said) if unchanged else judge(row, said)
     except PinetError as error:
         return Finding("lab error", "", 0.0, str(error).splitlines()[0])
     finally:
-        shutil.rmtree(lab.parent, ignore_errors=True)
         _say(f"  files of the run: {folder}")
 
 
@@ -106,9 +130,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{row.number:3}  {row.where:13}  {row.symptom}  {row.command or row.reason}")
         return 0
     store, done = Store(), set[str]()
-    for row in ROWS:
-        if not options.kept and (not options.row or row.number in options.row):
-            measure(row, store, done, options.resume)
+    with Labs() as labs:
+        for row in ROWS:
+            if not options.kept and (not options.row or row.number in options.row):
+                measure(row, labs, store, done, options.resume)
     if options.publish:
         PAGE.write_text(written(store))
     return check(store) if options.check else 0

@@ -6,7 +6,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -104,9 +104,18 @@ class Bench:
     def device(self, node: str, interface: str = "onboard") -> str:
         return next(i for i in self._lab.nodes[node].interfaces if i.name == interface).device
 
-    def command_line(self, node: str) -> str:
-        """Return the command line of the node's kernel, as the node sees it."""
-        return Path(f"/proc/{self.boot_of(node)}/root/proc/cmdline").read_text()
+    def command_line(self, node: str) -> str | None:
+        """Return the command line of the node's kernel as the node sees it; None before its start script has set it."""
+        own, ours = Path("/proc/self/ns/mnt").readlink(), Path("/proc/cmdline").read_text()
+        for process in (self.runtime.read_json("machines.json") or {"processes": []})["processes"]:
+            # The first process of a node is in the mount namespace of this machine.
+            folder = Path(f"/proc/{process['pid']}")
+            if _names(process["pid"], node):
+                with suppress(OSError):
+                    if (folder / "ns/mnt").readlink() != own:
+                        found = (folder / "root/proc/cmdline").read_text()
+                        return None if found == ours else found
+        return None
 
     def speed_mbps(self, node: str, interface: str = "onboard") -> int | None:
         """Return the speed that the node's device negotiated; None while the node is off or has no link."""

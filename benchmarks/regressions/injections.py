@@ -81,9 +81,12 @@ def in_build_b(injection: Injection) -> Injection:
                 now = bench.boot_of(DUT)
                 if now == boot:
                     return
-                boot = now
                 present.close()
-                if now and BUILD_B in bench.command_line(DUT).split():
+                line = bench.command_line(DUT)
+                if now and line is None:
+                    return
+                boot = now
+                if now and BUILD_B in (line or "").split():
                     present.enter_context(injection(bench))
 
             with repeated(step, 0.05):
@@ -321,16 +324,22 @@ def reset_under_both_ways(load_s: float, gone_s: float) -> Injection:
     return injected
 
 
-def decay(start: float, end: float, over_s: float) -> Injection:
-    """The rate falls from ``start`` to ``end`` of the link's rate, evenly by factors, and stays there."""
+def decay(end: float, over_s: float) -> Injection:
+    """The rate falls to this share, evenly by factors. It begins with the first traffic, and does not recover."""
 
     @contextmanager
     def injected(bench: Bench) -> Iterator[None]:
-        began = time.monotonic()
+        port, began = bench.port(DUT), 0.0
+        last, at = sum(bench.switch.packets(port)), time.monotonic()
 
         def step() -> None:
-            share = min(1.0, (time.monotonic() - began) / over_s)
-            bench.degrade(f"{DUT}:{ONBOARD}", rate=start * (end / start) ** share)
+            nonlocal began, last, at
+            now, seen = time.monotonic(), sum(bench.switch.packets(port))
+            if not began and seen - last > _BUSY * (now - at):
+                began = now
+            last, at = seen, now
+            if began:
+                bench.degrade(f"{DUT}:{ONBOARD}", rate=end ** min(1.0, (now - began) / over_s))
 
         with repeated(step, 1.0):
             try:

@@ -16,21 +16,20 @@ _HEAD = """\
 Would pytest-pinet have caught the regressions that people reported?
 
 This page has 24 regressions of Raspberry Pi class boards from public issue threads. Each symptom is injected into a lab
-from outside, and a test of the suite `everyday` must fail and name the right value. Beside each row, the same test runs
-on the unchanged lab and must pass. `make regressions` runs all rows and writes nothing;
-`python -m benchmarks.regressions --publish` writes this page.
+from outside, and a test of the [suite `everyday`](../reference/suites.md) must fail and name the right value. Beside
+each row, the same test runs on the unchanged lab and must pass. `make regressions` runs all rows. RPL#N is issue N of
+raspberrypi/linux.
 
-An injection is a symptom and no defect: that a test catches it shows that the measurement sees the symptom, not that
-it would find the cause. Each injection was written from the words of the report by someone who had not read the
-metrics. RPL#N is issue N of raspberrypi/linux.
+- An injection is a symptom and no defect. A catch shows that the suite sees the symptom, not that it finds the cause.
+- Each injection was written from the words of the report by a developer who had not read the metrics.
+- "Missed" includes a verdict that blames the lab: a catch is a failure of the board (exit code 1).
+- "Not run" is no catch. Seconds are wall time of the whole command, on a machine that did other work.
 """
 
 
 def written(store: Store) -> str:
     """Return the text of the page."""
-    caught = sum(1 for row in ROWS if (found := store.row(row)) is not None and found.outcome == CAUGHT)
-    hardware = sum(1 for row in ROWS if row.where == HARDWARE)
-    lines = [_HEAD, f"**{caught} of {len(ROWS)} are caught; {hardware} needs hardware.**\n", "## Table\n"]
+    lines = [_HEAD, f"{_counts(store)}\n", "## Table\n"]
     lines += ["| # | report | symptom | where | caught by | seconds | control |", "|---|---|---|---|---|---|---|"]
     lines += [_line(row, store) for row in ROWS]
     lines += ["", "Controls with the same letter are one run.", "", "## What is injected\n"]
@@ -42,6 +41,15 @@ def written(store: Store) -> str:
         if found is not None and found.text:
             lines.append(f"| {row.number} | {found.verdict or found.outcome}: {_cell(found.text)} |")
     return "\n".join(lines) + "\n"
+
+
+def _counts(store: Store) -> str:
+    """Return how many rows are caught, missed, not run, and for hardware only."""
+    ran = [(row, store.row(row)) for row in ROWS if row.where != HARDWARE]
+    caught = sum(1 for _, found in ran if found is not None and found.outcome == CAUGHT)
+    absent = sum(1 for _, found in ran if found is None)
+    missed, hardware = len(ran) - caught - absent, len(ROWS) - len(ran)
+    return f"Of {len(ROWS)}: {caught} caught, {missed} missed, {absent} not run, {hardware} hardware only."
 
 
 def _line(row: Row, store: Store) -> str:

@@ -23,7 +23,7 @@ DEADLINE_S = 1800.0
 CAUGHT, MISSED, PASSED, FAILED = "caught", "missed", "passed", "failed"
 NOT_RUN, LAB_ERROR = "not run", "lab error"
 # Exit codes of pytest and `pinet gate`: everything passed, and something failed.
-PASS, FAIL = 0, 1
+PASS, FAIL, UNDECIDED = 0, 1, 3
 NO_TESTS = (4, 5)
 
 
@@ -65,7 +65,8 @@ def run(command: Command, lab: Path, unchanged: bool, folder: Path) -> Said:
     except subprocess.TimeoutExpired:
         status, output = 2, f"did not end within {DEADLINE_S:g} s"
     (folder / "output.txt").write_text(output)
-    return Said(status, tuple(_results(folder)), time.monotonic() - started, "\n".join(output.splitlines()[-40:]))
+    results = _answer(status, output) if command.kind == "watch" else _results(folder)
+    return Said(status, tuple(results), time.monotonic() - started, "\n".join(output.splitlines()[-40:]))
 
 
 def judge(row: Row, said: Said) -> Finding:
@@ -96,7 +97,7 @@ def _no_catch(said: Said, outcome: str) -> Finding:
 
 
 def _first(text: str) -> str:
-    return text.strip().splitlines()[0][:200] if text.strip() else ""
+    return text.strip().splitlines()[0][:300] if text.strip() else ""
 
 
 def _argv(command: Command, lab: Path, unchanged: bool, folder: Path) -> list[str]:
@@ -114,8 +115,14 @@ def _argv(command: Command, lab: Path, unchanged: bool, folder: Path) -> list[st
             words += [f"--against={HERE / 'builds' / command.against}"] if command.against else []
             return [*words, "--history=off", f"--run-dir={folder}", *command.options, *plugin, *test]
         case "watch":
-            return [str(BIN / "pinet"), "watch", f"--lab={lab}", *command.options]
+            return [str(BIN / "pinet"), "watch", str(folder / "watch"), "dut", f"--lab={lab}", *command.options]
     raise ValueError(command.kind)
+
+
+def _answer(status: int, output: str) -> Sequence[tuple[str, str, str]]:
+    """Return what `pinet watch` says as a result. It exits with 3 if no event was seen and nothing is certain yet."""
+    words = {PASS: "pass", FAIL: "fail", UNDECIDED: "pass"}
+    return [("watch", words.get(status, "error"), " ".join(output.split()))]
 
 
 def _results(folder: Path) -> Sequence[tuple[str, str, str]]:

@@ -114,10 +114,10 @@ ROWS = (
     ),
     Row(
         *(5, "HAOS#4861, #4881", "6.12 -> 6.18, Pi 5 + Fritz!Box", "link down/up every 6-10 s", VIRTUAL),
-        scenario="the switch port goes down for 1 s every 8 s",
-        command=_test("test_line_rate", "fast"),
+        scenario="in each boot of build B the switch port goes down for 1 s every 8 s",
+        command=_IN_B,
         names="drop|carrier|went down|link",
-        injection=inject.flapping(8),
+        injection=inject.in_build_b(inject.flapping(8)),
     ),
     Row(
         *(6, "RPL#7343", "7.0.1 -> 7.1-rc1, Pi 5 PCIe", "835 -> 437 MB/s (NVMe), gen 3 lost", VIRTUAL),
@@ -186,7 +186,7 @@ ROWS = (
     Row(
         *(20, "RPL#7339, 7471; talos", "6.17-6.18.44, Pi 5 macb", "tx frozen; per node-hours", VIRTUAL),
         scenario="the board's queue is not sent for 20 s, once a minute, while its peer pings it",
-        command=Command("watch", options=("--board=pi5",)),
+        command=Command("watch", options=("--for", "120 s")),
         names="stall|tx",
         injection=inject.stalls_under_pings(40, 20),
         control=inject.pings,
@@ -237,10 +237,10 @@ ROWS = (
     ),
     Row(
         *(29, "RPL#4552", "Pi 4 Wi-Fi", "62 -> 3 Mbit/s after 6-24 h", VIRTUAL),
-        scenario="the rate falls from 62 to 3 parts within 2 minutes, on a cable in place of Wi-Fi",
-        command=Command("watch", options=("--board=pi5", "--traffic")),
-        names="decay|goodput",
-        injection=inject.decay(0.62, 0.03, 120),
+        scenario="from the first traffic on the rate falls to 3/62 within 2 minutes, on a cable in place of Wi-Fi",
+        command=Command("watch", options=("--for", "240 s", "--traffic", "0 s")),
+        names="decay|goodput|slow",
+        injection=inject.decay(3 / 62, 120),
         scale="2 minutes for 12 hours (1:360)",
     ),
     Row(

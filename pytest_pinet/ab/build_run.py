@@ -29,6 +29,7 @@ from pytest_pinet.errors import (
     UnsupportedError,
     first_line,
 )
+from pytest_pinet.judge.costs import COST_TOLERANCE
 from pytest_pinet.judge.profile import most_specific
 from pytest_pinet.judge.turns import TOLERANCE, Side
 from pytest_pinet.lab.link.link import Link
@@ -41,12 +42,12 @@ from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Tolerance
+from pytest_pinet.model.quantities import Share, Tolerance
 from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Kselftest, LadderTraffic, Ping, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.change_head import change_head
+from pytest_pinet.report.change_head import change_head, unjudged_costs
 from pytest_pinet.report.text_wrap import first_paragraph
 from pytest_pinet.scheduling.hooks import UNCHOSEN
 from pytest_pinet.session.hook_calls import GateCall, GateJob
@@ -208,7 +209,8 @@ class AlternatingMeasuring:
         boot_s = self.boots.of(link.combination.dut.node.name)[-1].turn.seconds
         tolerances = {way: _tolerance(link, traffic, way, limits) for way in (Direction.TX, Direction.RX)}
         most_boots = self.boots.options.most_boots
-        rules = Rules(tolerances, plain.references, plain.error_rate, self._values, most_boots)
+        costs = _cost_tolerance(link, traffic, limits)
+        rules = Rules(tolerances, plain.references, plain.error_rate, self._values, most_boots, costs)
         connections = connections_per_boot(link, traffic, plain.references, boot_s, self.rounds.calls)
         return TurnSeries(traffic, rules, connections)
 
@@ -249,6 +251,12 @@ def _tolerance(link: Link, traffic: Traffic, way: Direction, limits: Sequence[Li
     found = most_specific(limits, MetricKey(link.combination.identity, traffic, way), Metric.TOLERANCE)
     bound = found.bound if found is not None else None
     return bound.relative.fraction if isinstance(bound, Tolerance) else TOLERANCE
+
+
+def _cost_tolerance(link: Link, traffic: Traffic, limits: Sequence[Limit]) -> float:
+    key = MetricKey(link.combination.identity, traffic, traffic.direction)
+    found = most_specific(limits, key, Metric.COST_TOLERANCE)
+    return found.bound.fraction if found is not None and isinstance(found.bound, Share) else COST_TOLERANCE
 
 
 _KEYS = "pinet_builds"
@@ -305,6 +313,7 @@ class BuildRun:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
         recorder = self._session.recorder
         recorder.warn(*self._options.notes(), *self._options.keep_configs(recorder.folder.path))
+        recorder.skip(unjudged_costs(results))
         options = self._options
         sides = [options.record(side) for side in (Side.A, Side.B)]
         turns = len(self.boots.made) + self._turns_of_workers

@@ -13,7 +13,8 @@ from pytest_pinet.ab.series import Turn, TurnSeries, counted_ways
 from pytest_pinet.history.differences import DUT, OF_BUILD, peer_changes
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
-from pytest_pinet.judge.difference import AgainstA, Difference, judge_against_a, of_costs, of_settings
+from pytest_pinet.judge.costs import costs, middle
+from pytest_pinet.judge.difference import AgainstA, Difference, judge_against_a, of_costs, of_settings, with_costs
 from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.level import level_bps
 from pytest_pinet.judge.measurement import figures
@@ -21,11 +22,11 @@ from pytest_pinet.judge.preconditions import management_notes
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
 from pytest_pinet.judge.turns import Side
 from pytest_pinet.measure.link_result import link_result
-from pytest_pinet.model.connection import Connection
-from pytest_pinet.model.evidence import Diagnosis, EndEvidence, Suspect
+from pytest_pinet.model.evidence import Diagnosis, Suspect
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.change import (
+    ChangedCostRecord,
     ChangedDirectionRecord,
     ChangeRecord,
     RanRecord,
@@ -39,8 +40,6 @@ from pytest_pinet.report.sentences import tuning_notes
 
 # Notes that differ only in these numbers have the same meaning.
 _NUMBER = re.compile(r"\d[\d.]*(?: [kMGT]?bit/s)?")
-# Driver counters whose names suggest a problem. A driver has hundreds of counters.
-_TROUBLE = re.compile(r"drop|err|miss|timeout|no_buf|fifo|restart|fail|discard|over", re.IGNORECASE)
 # The short facts of a board that identify its build.
 _IDENTITY = ("uname", "build_id", "model", "eeprom")
 
@@ -50,6 +49,7 @@ def changed_record(series: TurnSeries, options: ABOptions, boots: list[MadeBoot]
     last = (series.of(Side.B) or series.turns)[-1]
     link, traffic = last.link, series.traffic
     judged = judge_against_a(_own(series, last), {way: _against_a(series, way, options) for way in series.found})
+    judged = with_costs(judged, [one.why for one in series.costs.values() if one.verdict is Verdict.FAIL])
     connections = series.kept(Side.B) or series.kept(Side.A)
     suspects = _suspects(series, judged)
     reports = [m.http for one in connections for m in one.measurements if m.http is not None]
@@ -143,7 +143,15 @@ def _change(series: TurnSeries, options: ABOptions, boots: list[MadeBoot], suspe
         directions={str(way): _changed(series, way, one) for way, one in series.found.items()},
         turns=tuple(boot.turn.replace(connections=connections.get(boot.turn.number, {})) for boot in boots),
         suspects=tuple(suspects),
+        costs={key: _changed_cost(series, key, one) for key, one in series.costs.items()} or None,
+        cost_tolerance=series.rules.cost_tolerance if series.costs else None,
+        costs_unknown=series.costs_unknown or None,
     )
+
+
+def _changed_cost(series: TurnSeries, key: str, found: Difference) -> ChangedCostRecord:
+    a, b = (middle(series.kept(side), key) for side in Side)
+    return ChangedCostRecord.of(found, a=a, b=b)
 
 
 def _connections(turn: Turn) -> dict[str, list[ConnectionRecord]]:
@@ -178,7 +186,7 @@ def _suspects(series: TurnSeries, judged: MeasurementJudgement) -> list[Suspect]
     if causes[0].cause is not causes[1].cause:
         text = f"A is limited by {causes[0].cause}, B by {causes[1].cause}: {causes[1].text}"
         found.append(Suspect("limited by", str(causes[0].cause), str(causes[1].cause), text))
-    costs_a, costs_b = ([_costs(one) for one in series.kept(side)] for side in (Side.A, Side.B))
+    costs_a, costs_b = ([costs(one) for one in series.kept(side)] for side in (Side.A, Side.B))
     return found + of_costs(costs_a, costs_b)
 
 
@@ -215,38 +223,3 @@ def folded(notes: Iterable[str]) -> list[str]:
     for note in dict.fromkeys(notes):
         alike.setdefault(_NUMBER.sub("#", note), []).append(note)
     return [f"{same[0]} (and {len(same) - 1} similar)" if len(same) > 1 else same[0] for same in alike.values()]
-
-
-def _costs(one: Connection) -> dict[str, float]:
-    """Return what a connection cost the device under test for each Gbit. Costs that were not counted are absent."""
-    moved = sum(sample.bytes for flow in one.flows for sample in flow.flow.samples) * 8 / 1e9
-    if moved <= 0:
-        return {}
-    found: dict[str, float] = {}
-    retransmits = [flow.flow.retransmits for flow in one.flows]
-    known = [count for count in retransmits if count is not None]
-    if known:
-        found["retransmits per Gbit"] = sum(known) / moved
-    if one.evidence:
-        found |= _costs_of_end(one.evidence[0], moved)
-    return found
-
-
-def _costs_of_end(end: EndEvidence, moved: float) -> dict[str, float]:
-    found: dict[str, float] = {}
-    window_s = end.window_s or end.traffic_s
-    if end.processors is not None and window_s:
-        found["CPU ms per Gbit"] = sum(load.busy for load in end.processors) * window_s * 1000 / moved
-        found["softirq ms per Gbit"] = sum(load.interrupts for load in end.processors) * window_s * 1000 / moved
-    if end.interrupts is not None:
-        found["interrupts per Gbit"] = sum(sum(counts) for counts in end.interrupts.values()) / moved
-    for name in ("NET_RX", "NET_TX"):
-        if end.softirqs is not None and name in end.softirqs:
-            found[f"{name} softirqs per Gbit"] = sum(end.softirqs[name]) / moved
-    for name, count in (end.interface or {}).items():
-        if name.endswith("_packets") or _TROUBLE.search(name):
-            found[f"{name} per Gbit"] = count / moved
-    for name, count in (end.nic or {}).items():
-        if _TROUBLE.search(name):
-            found[f"{name} (driver) per Gbit"] = count / moved
-    return found

@@ -212,7 +212,7 @@ class Rounds(Boards):
     @property
     def values(self) -> int:
         """How many values the whole comparison has. A test that has not run yet counts as the test with the most."""
-        known = [sum(max(len(series.found), 1) for series in one.series) for one in self._tested.values()]
+        known = [sum(max(series.values, 1) for series in one.series) for one in self._tested.values()]
         return sum(count or max(known, default=0) or 1 for count in known)
 
     @pytest.hookimpl(trylast=True)

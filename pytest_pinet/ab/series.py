@@ -14,6 +14,7 @@ from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.history.differences import Settings
+from pytest_pinet.judge.costs import COST_TOLERANCE, COST_TURNS, CostRules, judge_costs, why_unknown
 from pytest_pinet.judge.difference import Difference
 from pytest_pinet.judge.events import DROPS_MAX
 from pytest_pinet.judge.extras import PingTurns
@@ -70,17 +71,22 @@ class Rules:
     error_rate: float
     values: Callable[[], int]
     most_boots: int
+    cost_tolerance: float = COST_TOLERANCE
 
 
 @dataclass
 class TurnSeries:
-    """The turns of a gate call that sends traffic. ``found`` judges each direction after the latest turn."""
+    """The turns of a gate call that sends traffic.
+
+    ``found`` judges each direction after the latest turn, ``costs`` each cost of the device under test, by its key.
+    """
 
     traffic: Traffic
     rules: Rules
     connections: int
     turns: list[Turn] = field(default_factory=list)
     found: dict[Direction, Difference] = field(default_factory=dict)
+    costs: dict[str, Difference] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.monotonic)
@@ -89,10 +95,27 @@ class TurnSeries:
 
     @property
     def decided(self) -> bool:
-        """Whether more turns would change nothing. One slower direction is enough for that."""
-        found = self.found.values()
-        is_slower = any(one.verdict is Verdict.FAIL for one in found)
-        return is_slower or (bool(found) and all(one.decided for one in found))
+        """Whether more turns would change nothing. One slower direction, or one dearer cost, is enough for that.
+
+        Costs that are not decided need no more than COST_TURNS.
+        """
+        found, costs = self.found.values(), self.costs.values()
+        if any(one.verdict is Verdict.FAIL for one in (*found, *costs)):
+            return True
+        of_costs = len(self.turns) >= COST_TURNS or all(one.decided for one in costs)
+        return bool(found) and all(one.decided for one in found) and of_costs
+
+    @property
+    def values(self) -> int:
+        """How many values are judged."""
+        return len(self.found) + len(self.costs)
+
+    @property
+    def costs_unknown(self) -> str:
+        """Why no cost is judged; empty if one is."""
+        if self.costs:
+            return ""
+        return why_unknown([one for turn in self.turns for one in turn.kept]) or "they are too small to be counted"
 
     def require_same(self, traffic: Traffic, test: str) -> None:
         """Raise ConfigError if the gate call sends other traffic than in an earlier turn."""
@@ -149,10 +172,12 @@ class TurnSeries:
         self.turns.append(turn)
         self.seconds = time.monotonic() - self.clock
         self.found = {way: self._judged(turn.link, way) for way in counted_ways(self.turns[0].connections[0])}
+        self.costs = self._judged_costs(turn.link)
 
     def give_up(self) -> None:
-        """Make every undecided direction inconclusive, because there are no more turns."""
+        """Make every undecided value inconclusive, because there are no more turns."""
         self.found = {way: one.given_up() for way, one in self.found.items()}
+        self.costs = {key: one.given_up() for key, one in self.costs.items()}
 
     def _judged(self, link: Link, way: Direction) -> Difference:
         before = self.found.get(way)
@@ -166,6 +191,20 @@ class TurnSeries:
         noise = rules.references.of(MetricKey(link.combination.identity, self.traffic, way)).noise
         return judge_boots(boots, rules.tolerances[way], noise, rules.error_rate, rules.values(), rules.most_boots)
 
+    def _judged_costs(self, link: Link) -> dict[str, Difference]:
+        rules = self.rules
+        turns = [MeasuredTurn(turn.side, turn.at_s, turn.kept) for turn in self.turns]
+        noises = rules.references.of_costs(MetricKey(link.combination.identity, self.traffic, self.traffic.direction))
+        found = judge_costs(
+            turns, CostRules(rules.cost_tolerance, noises, rules.error_rate, rules.values(), rules.most_boots)
+        )
+        # Turns that other values need may still decide a cost, but must not change a certain result.
+        certain = (Verdict.PASS, Verdict.IMPROVED, Verdict.FAIL)
+        return {
+            key: self.costs[key] if key in self.costs and self.costs[key].verdict in certain else one
+            for key, one in found.items()
+        }
+
 
 @dataclass
 class PingSeries:
@@ -178,6 +217,11 @@ class PingSeries:
     def found(self) -> dict[Direction, Difference]:
         """Empty, because pings have no goodput to compare."""
         return {}
+
+    @property
+    def values(self) -> int:
+        """How many values are judged."""
+        return 0
 
     @property
     def _judged(self) -> PingTurns:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import date
+from functools import partial
 
 from pytest_pinet.config.calibration import Calibration, MeasuredNoise
 from pytest_pinet.evidence.build import read_build
+from pytest_pinet.judge.costs import JUDGED, judged_cost
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.spread import Component, Components, Proposal, components, is_steady, propose
+from pytest_pinet.judge.spread import Component, Components, Proposal, components, grouped, is_steady, nested, propose
 from pytest_pinet.judge.statistics import percent
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link, can_bounce
@@ -168,21 +171,7 @@ def outcome(
     """
     parts = components(connections)
     nothing = Share(0.0)
-    calibration = Calibration(
-        figure,
-        MeasuredNoise(
-            Share(parts.connections.sd),
-            None if parts.links is None else Share(parts.links.at_most),
-            None if parts.boots is None else Share(parts.boots.at_most),
-            runs=parts.figures,
-            link_ups=max(1, parts.figures - parts.connections.freedom),
-        ),
-        nothing,
-        1,
-        nothing,
-        today,
-        build,
-    )
+    calibration = Calibration(figure, _measured(parts), nothing, 1, nothing, today, build, _of_costs(connections))
     (proposal,) = propose(calibration.judged_noise, profile, (ERROR_RATE,))
     calibration = replace(
         calibration,
@@ -193,6 +182,25 @@ def outcome(
     counted = [connection for connection in connections if is_steady(connection)]
     goodput = Bitrate(sum(connection.goodput.bps for connection in counted) / len(counted))
     return CalibrationOutcome(goodput, parts, calibration, proposal, proposal.repeats * float(profile.connection_s))
+
+
+def _measured(parts: Components) -> MeasuredNoise:
+    return MeasuredNoise(
+        Share(parts.connections.sd),
+        None if parts.links is None else Share(parts.links.at_most),
+        None if parts.boots is None else Share(parts.boots.at_most),
+        runs=parts.figures,
+        link_ups=max(1, parts.figures - parts.connections.freedom),
+    )
+
+
+def _of_costs(connections: Sequence[Connection]) -> dict[str, MeasuredNoise]:
+    """Return the noise of each cost that was counted often enough: at least twice on one link-up."""
+    found = {}
+    for key in JUDGED:
+        with suppress(ValueError):
+            found[key] = _measured(nested(grouped(connections, partial(judged_cost, key=key))))
+    return found
 
 
 def table(outcomes: Iterable[CalibrationOutcome]) -> list[str]:

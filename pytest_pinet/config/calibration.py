@@ -21,7 +21,7 @@ from pytest_pinet.judge.baseline import Reference
 from pytest_pinet.judge.spread import UNKNOWN, Noise
 from pytest_pinet.model.fields import NO_KEY, PERCENT, Count
 from pytest_pinet.model.limits import Limit, Metric, Origin
-from pytest_pinet.model.metric_key import CombinationId, MetricKey
+from pytest_pinet.model.metric_key import CombinationId, MetricKey, metric_keys
 from pytest_pinet.model.quantities import Share, Tolerance
 from pytest_pinet.model.traffic import Direction, Traffic
 
@@ -67,7 +67,7 @@ class Calibration:
     """The calibration of one metric: an entry of the file, and where it is written.
 
     ``tolerance`` below a baseline and ``repeats`` (connections) are proposals. ``margin`` is the least margin that this
-    noise allows.
+    noise allows. ``costs`` has the noise of each cost of the device under test that was counted, by its key.
     """
 
     __pydantic_config__ = ONLY_KNOWN_KEYS
@@ -79,15 +79,21 @@ class Calibration:
     margin: Part
     date: Date
     build: Build
+    costs: Mapping[str, MeasuredNoise] = field(default_factory=dict)
     where: Annotated[Where, *NO_KEY] = field(compare=False, default=Where("calibration"))
 
     @property
     def judged_noise(self) -> Noise:
-        """The noise for the sequential judge.
+        """The noise of goodput for the sequential judge."""
+        return self._judged(self.noise)
 
-        If link-ups or boots were not repeated, the noise between sessions is at least the default value.
-        """
-        own = self.noise
+    @property
+    def judged_costs(self) -> dict[str, Noise]:
+        """The noise of each cost, by its key. Without repeated boots, nothing is known of a cost."""
+        return {key: self._judged(own) for key, own in self.costs.items() if own.boots is not None}
+
+    def _judged(self, own: MeasuredNoise) -> Noise:
+        """If link-ups or boots were not repeated, the noise between sessions is at least the default value."""
         links = 0.0 if own.links is None else own.links.fraction
         boots = 0.0 if own.boots is None else own.boots.fraction
         sessions = math.hypot(links, boots)
@@ -163,6 +169,12 @@ class ReferenceData:
             return Reference(baseline=baseline)
         calibration = self._calibration[name]
         return Reference(calibration.judged_noise, baseline, calibration.limit)
+
+    def of_costs(self, key: MetricKey) -> Mapping[str, Noise]:
+        """Return the noise of the costs of this traffic, as far as it was measured, by their keys."""
+        names = map(str, metric_keys(key.combination, key.traffic).values())
+        known = [self._calibration[name] for name in names if name in self._calibration]
+        return known[0].judged_costs if known else {}
 
     def is_calibrated(self, combinations: Sequence[CombinationId] | None) -> bool:
         """Return whether the noise of all these combinations was measured (None: of any combination)."""

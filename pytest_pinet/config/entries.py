@@ -110,11 +110,15 @@ def _plain(value: object) -> object:
         case list() | tuple():
             return [_plain(one) for one in value]
         case Mapping():
-            return dict(sorted(value.items()))
+            return {name: _plain(part) for name, part in sorted(value.items())}
     if is_dataclass(value):
-        own = {one.name: getattr(value, one.name) for one in fields(value) if one.name != "where"}
-        # An empty list is a part that this entry does not have.
-        return {name: _plain(part) for name, part in own.items() if part != ()}
+        own = {
+            one.name: (getattr(value, one.name), one.default_factory) for one in fields(value) if one.name != "where"
+        }
+        # An empty list is a part that this entry does not have. An empty mapping that may be left out is one, too.
+        return {
+            name: _plain(part) for name, (part, default) in own.items() if part != () and (part or default is not dict)
+        }
     return value
 
 

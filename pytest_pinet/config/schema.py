@@ -76,6 +76,9 @@ class LimitSection(Section):
     tolerance: Tolerance | None = Field(
         None, description="how far goodput may be below its accepted baseline; of two parts, the larger decides"
     )
+    cost_tolerance: Percentage | None = Field(
+        None, description="how much more a Gbit may cost the device under test with build B than with A, such as '10%'"
+    )
     retransmits: Percentage | None = Field(
         None, description="largest share of TCP segments that are retransmitted, such as '0.1%'"
     )

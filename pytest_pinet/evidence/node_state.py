@@ -17,8 +17,6 @@ from pytest_pinet.model.evidence import EndEvidence, Heat, ProcessorLoad, Thrott
 # user nice system idle iowait irq softirq steal. The time of guests is part of user and nice.
 _FIELDS = 8
 _USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(_FIELDS)
-# If the time around the traffic is a larger share of it than this, the loads are not scaled.
-AROUND = 0.25
 
 
 class Processors(EvidenceSource):
@@ -41,7 +39,9 @@ class Processors(EvidenceSource):
         common = [cpu for cpu in sorted(after) if cpu in before]
         if not common:
             return evidence
-        scale = _scale(evidence)
+        # Shares of the window become shares of the traffic.
+        window_s, counted_s = evidence.window_s, evidence.counted_s
+        scale = window_s / counted_s if window_s and counted_s else 1.0
         loads = tuple(_load(cpu, before[cpu], after[cpu], scale) for cpu in common)
         return replace(evidence, processors=tuple(load for load in loads if load is not None) or None)
 
@@ -70,17 +70,6 @@ def _times(text: str) -> dict[int, list[int]]:
             ticks = [int(word) for word in words[:_FIELDS]]
             found[int(number)] = ticks + [0] * (_FIELDS - len(ticks))
     return found
-
-
-def _scale(evidence: EndEvidence) -> float:
-    """Return the factor from shares of the window to shares of the traffic.
-
-    Work in the short times around the traffic counts as work during the traffic.
-    """
-    window, traffic = evidence.window_s, evidence.traffic_s
-    if not window or not traffic or window > (1 + AROUND) * traffic:
-        return 1.0
-    return max(1.0, window / traffic)
 
 
 def _load(cpu: int, before: list[int], after: list[int], scale: float) -> ProcessorLoad | None:

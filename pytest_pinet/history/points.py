@@ -14,7 +14,15 @@ from pydantic import Field
 
 from pytest_pinet.history.differences import name_of
 from pytest_pinet.model.record.base import Rare, Record
-from pytest_pinet.model.record.change import EXACT, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord, ExactChangeRecord
+from pytest_pinet.model.record.change import (
+    EXACT,
+    ChangedCostRecord,
+    ChangedDirectionRecord,
+    ChangeEntryRecord,
+    ChangeHeadRecord,
+    ChangeRecord,
+    ExactChangeRecord,
+)
 from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import GATE, GOOD, Verdict
@@ -79,7 +87,7 @@ def metric_id(result_id: str, way: str) -> str:
 
 def gated_figure(entry: ChangeEntryRecord) -> str:
     """Return the ID of a gated metric; with its lab if runs of several labs were merged."""
-    figure = metric_id(entry.id, entry.direction)
+    figure = metric_id(entry.id, entry.direction) if entry.cost is None else f"{entry.id}-{entry.cost}"
     return figure if entry.lab is None else f"{figure} ({entry.lab})"
 
 
@@ -93,14 +101,21 @@ def _metric(entry: ChangeEntryRecord, result: ResultRecord | None) -> GatedMetri
     change, exact = (result.change, result.exact) if result is not None else (None, None)
     if change is None:
         return GatedMetric.of(entry, instructions=instructions_of(exact))
-    one = change.directions.get(entry.direction)
+    one = changed_value(change, entry)
     return GatedMetric.of(
         entry,
         interval=one.interval if one is not None else None,
-        tolerance=change.tolerance,
-        turns=list(_turns(change, entry.direction)),
+        tolerance=change.tolerance if entry.cost is None else change.cost_tolerance,
+        turns=[] if entry.cost is not None else list(_turns(change, entry.direction)),
         instructions=instructions_of(exact),
     )
+
+
+def changed_value(change: ChangeRecord, entry: ChangeEntryRecord) -> ChangedDirectionRecord | ChangedCostRecord | None:
+    """Return the direction, or the cost, that an entry is about; None if the change does not have it."""
+    if entry.cost is None:
+        return change.directions.get(entry.direction)
+    return (change.costs or {}).get(entry.cost)
 
 
 def instructions_of(exact: ExactChangeRecord | None) -> tuple[float, float] | None:

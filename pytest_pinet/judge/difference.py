@@ -13,7 +13,7 @@ from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgemen
 from pytest_pinet.model.limits import Metric, Threshold
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 
 # A smaller ratio of costs explains nothing: a slower build has slightly higher values of most costs per bit.
 LEAST_RATIO = 1.3
@@ -188,3 +188,11 @@ def judge_against_a(own: MeasurementJudgement, found: Mapping[Direction, Against
     way = min(directions, key=lambda each: SEVERITY.index(directions[each].verdict))
     reason = f"{way}: {directions[way].reason}"
     return replace(own, directions=directions, verdict=directions[way].verdict, reason=reason, wanted=None)
+
+
+def with_costs(judged: MeasurementJudgement, dearer: Sequence[str]) -> MeasurementJudgement:
+    """Return the judgement with a failure for each dearer cost of the device under test, one sentence each."""
+    if not dearer:
+        return judged
+    goodput = "as fast, but dearer" if judged.verdict in GOOD else judged.reason
+    return replace(judged, verdict=Verdict.FAIL, reason="; ".join([goodput, *dearer]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -60,14 +60,18 @@ def components(connections: Iterable[Connection]) -> Components:
     """
     made = list(connections)
     disturbed = [one for one in made if (reading := read(one)) is not None and reading.disturbed]
-    boots = grouped(made)
+    return nested(grouped(made), len(disturbed), _left_out(disturbed, len(made)))
+
+
+def nested(boots: Sequence[Sequence[Sequence[float]]], disturbed: int = 0, left_out: str = "") -> Components:
+    """Estimate the components from logarithms by boot and link-up. Raises ValueError as `components` does."""
     ups = [up for boot in boots for up in boot]
     every = [x for up in ups for x in up]
     total, n_ups, n_boots = len(every), len(ups), len(boots)
     if total - n_ups < 1:
         raise ValueError(
             f"{total} values on {n_ups} link-ups are too few to estimate the noise between connections; "
-            f"at least two connections of one link-up are needed{_left_out(disturbed, len(made))}"
+            f"at least two connections of one link-up are needed{left_out}"
         )
     within = math.fsum((x - fmean(up)) ** 2 for up in ups for x in up) / (total - n_ups)
     of_connections = _component(within, total - n_ups, 0.0, 1.0)
@@ -88,10 +92,18 @@ def components(connections: Iterable[Connection]) -> Components:
         explained = within + of_links * link_variance
         size = (total - math.fsum(_size(boot) ** 2 for boot in boots) / total) / (n_boots - 1)
         boot_component = _component(mean_square, n_boots - 1, explained, size, total - n_boots)
-    return Components(of_connections, links, boot_component, total, n_ups, n_boots, len(disturbed))
+    return Components(of_connections, links, boot_component, total, n_ups, n_boots, disturbed)
 
 
-def grouped(connections: Iterable[Connection]) -> list[list[list[float]]]:
+def level_of(connection: Connection) -> float | None:
+    """Return the level of a steady connection; None for any other."""
+    reading = read(connection)
+    return reading.level if reading is not None and is_steady(connection) else None
+
+
+def grouped(
+    connections: Iterable[Connection], value: Callable[[Connection], float | None] = level_of
+) -> list[list[list[float]]]:
     """Return the logarithms of the levels by boot and link-up. Connections without a value still begin a group."""
     boots: list[list[list[float]]] = [[[]]]
     for connection in connections:
@@ -99,9 +111,8 @@ def grouped(connections: Iterable[Connection]) -> list[list[list[float]]]:
             boots.append([[]])
         elif connection.fresh is Fresh.LINK:
             boots[-1].append([])
-        reading = read(connection)
-        if reading is not None and is_steady(connection):
-            boots[-1][-1].append(math.log(reading.level))
+        if found := value(connection):
+            boots[-1][-1].append(math.log(found))
     kept = [[up for up in boot if up] for boot in boots]
     return [boot for boot in kept if boot]
 

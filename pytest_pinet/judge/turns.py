@@ -262,13 +262,14 @@ def judge_change(
     error_rate: float = 0.01,
     figures: int = 1,
     most_boots: int = MOST_BOOTS,
+    obvious: float = OBVIOUS,
 ) -> Difference:
     """Judge boots in the order in which they were made; boots without a value are left out.
 
     B is slower if it certainly lies more than ``tolerance`` below A, and the same if it certainly does not. The test is
     a sequential test of "no change" against "twice the tolerance". ``figures`` is the number of values judged in all:
     an unchanged build is called slower at ``error_rate`` in any of them, not in each. After ``most_boots`` an uncertain
-    result stays inconclusive.
+    result stays inconclusive. ``obvious`` is a change (in logarithms) by which boots of one build never differ.
     """
     if not 0 < tolerance < 0.5:
         raise ValueError(f"the tolerance {tolerance} is not between 0 and 0.5; expected a fraction such as {TOLERANCE}")
@@ -301,8 +302,8 @@ def judge_change(
     least = 0 if calibrated else least_by_chance(len(odd), error_rate)
     least_same = 0 if calibrated or tolerance >= KINDS_APART else least_by_chance(len(odd), error_rate, ways=1)
     apart = n >= least
-    obvious = not odd and fit.change < OBVIOUS
-    if (apart or obvious) and seems_slower and _agree((d < limit for d in fit.pairs), 3):
+    is_obvious = not odd and fit.change < obvious
+    if (apart or is_obvious) and seems_slower and _agree((d < limit for d in fit.pairs), 3):
         error = LOOKS * least_error(slower)
         return Difference(Relation.SLOWER, f"slower, certain {after}: {text}", *found, error=error)
     if apart and seems_faster and _agree((d > -limit for d in fit.pairs), 3):

@@ -9,6 +9,9 @@ from enum import StrEnum
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.quantities import Bitrate
 
+# If the time around the traffic is a larger share of it than this, loads are shares of the whole window.
+AROUND = 0.25
+
 
 @dataclass(frozen=True)
 class Trouble:
@@ -180,6 +183,15 @@ class EndEvidence:
     management: ManagementTraffic | None = None
     others: OtherWork | None = None
     throttled: float | None = None
+
+    @property
+    def counted_s(self) -> float | None:
+        """The time of which the loads of the processors are shares: the traffic, or else all of the window.
+
+        Work in the short times around the traffic counts as work during the traffic. None: the window is not known.
+        """
+        window_s, traffic_s = self.window_s, self.traffic_s
+        return traffic_s if window_s and 0 < traffic_s <= window_s <= (1 + AROUND) * traffic_s else window_s
 
     @property
     def stolen(self) -> float | None:

@@ -39,6 +39,7 @@ MARGINAL = "marginal"
 # A link that drops more often in a measurement gives no value, whatever a limit allows.
 MOST_DROPS = 10
 PART_FORM = "a share such as '0.1%'"
+COST_TOLERANCE_FORM = "a share such as '10%', more than 0% and less than 100%"
 MARGINAL_FORM = "a share such as '2%', more than 0% and less than 100%"
 
 # A number of link drops is a plain number.
@@ -59,7 +60,7 @@ class Metric(StrEnum):
 
     Minima: GOODPUT of the NIC under test (of each NIC, if several pairs run at once); SUM of all flows; SHARE, the
     lowest share of its fair rate that a flow got; FAIRNESS, Jain's index over these shares; TOLERANCE, how far goodput
-    may lie below its accepted baseline.
+    may lie below its accepted baseline; COST_TOLERANCE, how much more a Gbit may cost the device under test.
 
     Maxima: RETRANSMITS, as a share of all sent segments; LOSS, as a share of all datagrams; LATENCY, the mean
     round-trip time under load; CPU, the processor time per Gbit/s at the device under test. MAX_DROPS, how often the
@@ -73,6 +74,7 @@ class Metric(StrEnum):
     SHARE = "share"
     FAIRNESS = "fairness"
     TOLERANCE = "tolerance"
+    COST_TOLERANCE = "cost_tolerance"
     RETRANSMITS = "retransmits"
     LOSS = "loss"
     LATENCY = "latency"
@@ -105,6 +107,13 @@ WAYS: dict[str, tuple[Direction | None, bool]] = {
 
 def _tolerance(value: object) -> Tolerance:
     return Tolerance.parse(value if isinstance(value, dict) else parse_text(value, TOLERANCE_FORM))
+
+
+def _cost_tolerance(value: object) -> Share:
+    share = Share.parse(parse_text(value, COST_TOLERANCE_FORM), COST_TOLERANCE_FORM)
+    if not 0 < share.fraction < 1:
+        raise ValueError(f"{value!r} is out of range; expected {COST_TOLERANCE_FORM}")
+    return share
 
 
 def _part(value: object) -> Share:
@@ -162,6 +171,7 @@ _KINDS: dict[Metric, _Kind] = {
     Metric.GOODPUT: _Kind(parse_minimum),
     Metric.SUM: _Kind(parse_minimum),
     Metric.TOLERANCE: _Kind(_tolerance),
+    Metric.COST_TOLERANCE: _Kind(_cost_tolerance),
     Metric.SHARE: _Kind(parse_fraction, "least share", "{} of its fair share for each flow", _percent),
     Metric.FAIRNESS: _Kind(parse_fraction, "Jain's index", "Jain's index {}", lambda index: f"{index:.3f}"),
     Metric.RETRANSMITS: _Kind(
@@ -248,10 +258,10 @@ EVERYWHERE = Scope()
 class Limit:
     """The least (of MAXIMA: the highest) allowed value of one metric, in its scope.
 
-    ``bound`` is a Bitrate or Share for GOODPUT and SUM; a Share for SHARE, FAIRNESS, RETRANSMITS and LOSS; a Tolerance
-    for TOLERANCE, a Duration for LATENCY, a CpuCost for CPU, a number for MAX_DROPS. ``marginal``: a value that meets
-    the bound by less than this share of the bound is marginal. ``source`` says where the limit was written
-    (``lab/virtual.yaml:88``, ``min='94%' of the marker`` or ``--pinet-min 90%``).
+    ``bound`` is a Bitrate or Share for GOODPUT and SUM; a Share for SHARE, FAIRNESS, COST_TOLERANCE, RETRANSMITS and
+    LOSS; a Tolerance for TOLERANCE, a Duration for LATENCY, a CpuCost for CPU, a number for MAX_DROPS. ``marginal``: a
+    value that meets the bound by less than this share of the bound is marginal. ``source`` says where the limit was
+    written (``lab/virtual.yaml:88``, ``min='94%' of the marker`` or ``--pinet-min 90%``).
     """
 
     bound: Bound

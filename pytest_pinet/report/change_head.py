@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pytest_pinet.judge.costs import JUDGED
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import UNCHANGED
 from pytest_pinet.judge.exact_functions import explaining
@@ -18,8 +19,8 @@ from pytest_pinet.model.record.change import (
     RanRecord,
 )
 from pytest_pinet.model.record.measurement import DirectionRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.verdict import GATE, SEVERITY, SKIP, STOP, Verdict, change_verdict, gated
+from pytest_pinet.model.record.result import ResultRecord, SkippedRecord
+from pytest_pinet.model.verdict import GATE, GOOD, SEVERITY, SKIP, STOP, Verdict, change_verdict, gated
 from pytest_pinet.report.exact_text import by_nic, exact_label, function_rows, once
 from pytest_pinet.report.text_wrap import first_paragraph
 
@@ -137,6 +138,8 @@ def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord
             yield _of_change(result, way, result.change)
         elif accepted:
             yield _of_accepted(result, way, direction)
+    if result.change is not None:
+        yield from _dearer(result, result.change)
 
 
 def _of_change(result: ResultRecord, way: str, change: ChangeRecord) -> ChangeEntryRecord:
@@ -149,6 +152,27 @@ def _of_change(result: ResultRecord, way: str, change: ChangeRecord) -> ChangeEn
         change=one.change,
         suspect=change.suspects[0].text if differs and change.suspects else "",
     )
+
+
+def _dearer(result: ResultRecord, change: ChangeRecord) -> Iterable[ChangeEntryRecord]:
+    """Yield the costs of the device under test that are certainly dearer. Other costs are no metrics of a change."""
+    for key, one in (change.costs or {}).items():
+        if one.verdict is Verdict.FAIL:
+            entry = _entry(result, "", one.verdict, one.why)
+            yield entry.replace(cost=key, a=one.a, b=one.b, change=one.change)
+
+
+def unjudged_costs(results: Iterable[ResultRecord]) -> list[SkippedRecord]:
+    """Return the costs that have no verdict: undecided ones by their metric, unknown ones of all results together."""
+    changes = [(result, result.change) for result in results if result.change is not None]
+    found = [
+        SkippedRecord(id=f"{result.id}-{key}", reason=one.why)
+        for result, change in changes
+        for key, one in (change.costs or {}).items()
+        if one.verdict is Verdict.INCONCLUSIVE
+    ]
+    unknown = once(change.costs_unknown for _, change in changes if change.costs_unknown)
+    return [*found, *(SkippedRecord(id="cost of a Gbit", reason=reason) for reason in unknown)]
 
 
 def _of_accepted(result: ResultRecord, way: str, direction: DirectionRecord) -> ChangeEntryRecord:
@@ -177,9 +201,11 @@ def _sentence(found: Verdict, entries: Sequence[ChangeEntryRecord], against: str
         return f"No decision on {b}: nothing was measured."
     of = {verdict: [entry for entry in entries if entry.verdict is verdict] for verdict in GATE}
     if found is Verdict.FAIL:
-        slower = [entry for entry in of[found] if not entry.finding]
+        dearer = [entry for entry in of[found] if entry.cost]
+        slower = [entry for entry in of[found] if not entry.finding and not entry.cost]
         findings = [entry.finding for entry in of[found] if entry.finding]
-        parts = [_worst(slower, len(entries))] if slower else []
+        parts = [_worst(slower, len(entries) - len(dearer))] if slower else []
+        parts += [_dearest(dearer, entries)] if dearer else []
         kinds = ", ".join(dict.fromkeys(findings))
         parts += [f"{kinds} ({len(findings)} of {len(entries)} results)"] if findings else []
         # The name of A says nothing if A is the same build.
@@ -192,6 +218,14 @@ def _sentence(found: Verdict, entries: Sequence[ChangeEntryRecord], against: str
     more = f", {faster} of them faster" if faster else ""
     none = f"none of {len(entries)} metrics is" if len(entries) > 1 else "the metric is not"
     return f"{b} may be merged: {none} slower than with {against}{more}."
+
+
+def _dearest(dearer: Sequence[ChangeEntryRecord], entries: Sequence[ChangeEntryRecord]) -> str:
+    """Return the cost that grew most, with its metric, and that goodput did not change, if it did not."""
+    worst = max(dearer, key=lambda entry: entry.change or 0.0)
+    as_fast = all(one.verdict in GOOD for one in entries if not one.cost and one.result_key == worst.result_key)
+    took = f"takes {(worst.change or 0.0) * 100:.0f} % more {JUDGED[worst.cost or '']} in {worst.id}"
+    return f"as fast, but {took}" if as_fast else took
 
 
 def _functions(found: Verdict, results: Sequence[ResultRecord]) -> str:

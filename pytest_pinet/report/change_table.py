@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from pytest_pinet.history.points import StoredGate, gate_of, gated_figure
 from pytest_pinet.history.results_file import moment
+from pytest_pinet.judge.costs import shown_cost
 from pytest_pinet.model.build import BuildSource
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
@@ -162,9 +163,17 @@ def _table(entries: Sequence[ChangeEntryRecord], words: Sequence[str], width: in
         return ["nothing was measured"]
     cells: list[tuple[str, ...]] = [_HEADER]
     for entry, word in zip(entries, words, strict=True):
-        cells.append((gated_figure(entry), *side_cells(entry.a_bps, entry.b_bps, entry.change), _loud(entry, word)))
+        cells.append((gated_figure(entry), *entry_cells(entry), _loud(entry, word)))
     colors = [COLORS[entry.verdict] if color else None for entry in entries]
     return text_table(cells, SIDES, width, colors, [_notes(entry, width) for entry in entries])
+
+
+def entry_cells(entry: ChangeEntryRecord, digits: int = 1) -> tuple[str, str, str]:
+    """Return the cells for A, B, and B over A minus one: of a goodput, or of a cost."""
+    a, b, change = side_cells(entry.a_bps, entry.b_bps, entry.change, digits)
+    if entry.cost is not None:
+        a, b = shown_cost(entry.cost, entry.a), shown_cost(entry.cost, entry.b)
+    return a, b, change
 
 
 def _exact_table(

@@ -15,6 +15,7 @@ from pytest_pinet.report.change_table import (
     change_in_words,
     counts_text,
     emulated_sentence,
+    entry_cells,
     ran_sentences,
     run_when_text,
     turns_text,
@@ -41,7 +42,7 @@ from pytest_pinet.report.terminal import (
     not_begun,
     rows_of,
 )
-from pytest_pinet.report.text_wrap import SIDES, copyable, markdown_table, rate_or, side_cells
+from pytest_pinet.report.text_wrap import SIDES, copyable, markdown_table, rate_or
 
 # GitHub limits a comment to 65536 characters. The page of a job may be longer.
 MOST_CHARACTERS = 60_000
@@ -255,11 +256,7 @@ def _metrics(rows: Sequence[_Row], results: Sequence[ResultRecord], exact: bool)
     cells: list[tuple[str, ...]] = [METRIC_HEADS if exact else ("metric", "A", "B", "change", "outcome")]
     for entry, word in rows:
         name = exact_label(entry.id) if exact else gated_figure(entry)
-        values = (
-            exact_cells(entry, found.get(entry.result_key))
-            if exact
-            else side_cells(entry.a_bps, entry.b_bps, entry.change, digits=2)
-        )
+        values = exact_cells(entry, found.get(entry.result_key)) if exact else entry_cells(entry, digits=2)
         outcome = f"{_MARKS[entry.verdict]} {escaped(word)}"
         cells.append((escaped(name), *(one.replace("%", " %") for one in values), outcome))
     return markdown_table(cells, METRIC_COLUMNS if exact else SIDES)

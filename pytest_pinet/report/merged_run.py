@@ -20,15 +20,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.model.record.change import EXACT, ChangedDirectionRecord, ChangeHeadRecord
+from pytest_pinet.model.record.change import EXACT, ChangedCostRecord, ChangedDirectionRecord, ChangeHeadRecord
 from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.record.result import SCHEMA_VERSION, MergedRunRecord, ResultRecord, RunRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict, worst
 from pytest_pinet.report.change_head import change_head, with_note
 from pytest_pinet.version import __version__
 
+Changed = TypeVar("Changed", ChangedDirectionRecord, ChangedCostRecord)
 # A sum of rounded error rates may exceed the whole by this.
 _ROUNDING = 1e-9
 
@@ -50,7 +52,7 @@ def merged_run(shards: Sequence[Shard], error_rate: float) -> RunRecord:
     wanted = max(run.shards or 1 for run in runs)
     stand = len(runs) == 1 or all(_is_within(run, len(runs), error_rate) for run in runs)
     changes = [one.change for run in runs for one in run.results if one.exact is None]
-    values = sum(len(change.directions) for change in changes if change is not None)
+    values = sum(len(change.directions) + len(change.costs or ()) for change in changes if change is not None)
     results = []
     for shard in shards:
         for result in shard.run.results:
@@ -127,24 +129,27 @@ def _rejudged(result: ResultRecord, values: int, error_rate: float, shards: int)
     if change is None or result.exact is not None:
         return result
     found = {way: _among(one, values, error_rate, shards) for way, one in change.directions.items()}
+    costs = {key: _among(one, values, error_rate, shards) for key, one in (change.costs or {}).items()}
     changed = {way: one for way, one in found.items() if one is not change.directions[way]}
-    if not changed:
+    of_costs = {key: one for key, one in costs.items() if one is not (change.costs or {})[key]}
+    if not changed and not of_costs:
         return result
     directions = {
         way: _with(direction, changed[way]) if way in changed else direction
         for way, direction in result.directions.items()
     }
-    verdict = worst([one.verdict for one in directions.values()])
-    whys = "; ".join(f"{way}: {one.why}" for way, one in changed.items())
+    dearer = [one.verdict for one in costs.values() if one.verdict is Verdict.FAIL]
+    verdict = worst([*(one.verdict for one in directions.values()), *dearer])
+    whys = "; ".join(f"{way}: {one.why}" for way, one in (changed | of_costs).items())
     return result.replace(
-        change=change.replace(directions=found),
+        change=change.replace(directions=found, costs=costs or None),
         directions=directions,
         verdict=verdict,
         message=f"{result.combination.id} {whys}",
     )
 
 
-def _among(one: ChangedDirectionRecord, values: int, error_rate: float, shards: int) -> ChangedDirectionRecord:
+def _among(one: Changed, values: int, error_rate: float, shards: int) -> Changed:
     if one.verdict not in (Verdict.FAIL, Verdict.IMPROVED):
         return one
     if one.error is not None and one.error * values <= error_rate * (1 + _ROUNDING):
@@ -170,7 +175,8 @@ def _of_lab(result: ResultRecord, shard: Shard, lab: str) -> ResultRecord:
     change = result.change
     if change is not None:
         named = {way: one.replace(why=f"lab {lab}: {one.why}") for way, one in change.directions.items()}
-        change = change.replace(directions=named)
+        costs = {key: one.replace(why=f"lab {lab}: {one.why}") for key, one in (change.costs or {}).items()}
+        change = change.replace(directions=named, costs=costs or None)
     return result.replace(lab=result.lab or lab, change=change)
 
 

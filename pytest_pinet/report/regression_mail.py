@@ -16,6 +16,8 @@ from email.utils import make_msgid, parseaddr
 from pytest_pinet.catalogue import load
 from pytest_pinet.catalogue.maintainers import Owner
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.history.points import changed_value
+from pytest_pinet.judge.costs import JUDGED, shown_cost
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
@@ -149,6 +151,8 @@ def _result(run: RunRecord, entry: ChangeEntryRecord) -> ResultRecord:
 
 def _traffic(entry: ChangeEntryRecord) -> str:
     key = entry.id.split("/")[-1]
+    if entry.cost is not None:
+        return f"{JUDGED[entry.cost]}, {key}"
     found = _TRAFFIC.match(key)
     return f"{found['kind'].upper()} {entry.direction}" if found else key
 
@@ -172,8 +176,10 @@ def _kernel(head: ChangeHeadRecord, facts: MailFacts) -> str:
 
 def _values(run: RunRecord, head: ChangeHeadRecord) -> str:
     found = slower(head)
+    dearer = all(entry.cost is not None for entry in found)
+    what = "A Gbit costs the processors more" if dearer else "The goodput of a network interface became lower"
     lines = [
-        f"The goodput of a network interface became lower. Both kernels were booted\n"
+        f"{what}. Both kernels were booted\n"
         f"alternately ({count(head.turns, 'boot')}) on the same board, and measured on fresh connections.\n",
         f"  A: {_name(head.a)}",
         f"  B: {_name(head.b)}",
@@ -183,12 +189,13 @@ def _values(run: RunRecord, head: ChangeHeadRecord) -> str:
     for entry in found[:_MOST]:
         change = _result(run, entry).change
         cells = [_cell(run, entry, side) for side in ("A", "B")]
-        one = change.directions.get(entry.direction) if change is not None else None
+        one = changed_value(change, entry) if change is not None else None
         interval = one.interval if one is not None else None
         spread = f" ({interval[0] * 100:+.1f} to {interval[1] * 100:+.1f})" if interval is not None else ""
         moved = f"{(entry.change or 0) * 100:+.1f}%{spread}"
         lines.append(f"  {cells[0]:<{_WIDTH}}{moved:<{_WIDE}}{cells[1]}")
-        lines.append(f"      {entry.id}, at the receiver{f' in lab {entry.lab}' if entry.lab else ''}")
+        where = "at the receiver" if entry.cost is None else JUDGED[entry.cost]
+        lines.append(f"      {entry.id}, {where}{f' in lab {entry.lab}' if entry.lab else ''}")
     rest = len(found) - _MOST
     lines += [f"  and {count(rest, 'more slower metric')}"] if rest > 0 else []
     same = sum(one.verdict in GOOD for one in head.entries)
@@ -197,7 +204,9 @@ def _values(run: RunRecord, head: ChangeHeadRecord) -> str:
 
 
 def _cell(run: RunRecord, entry: ChangeEntryRecord, side: str) -> str:
-    """Return a value with the standard deviation of its connections in percent."""
+    """Return a value, of a goodput with the standard deviation of its connections in percent."""
+    if entry.cost is not None:
+        return shown_cost(entry.cost, entry.a if side == "A" else entry.b)
     bps = entry.a_bps if side == "A" else entry.b_bps
     if bps is None:
         return "-"

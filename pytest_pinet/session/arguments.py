@@ -115,8 +115,8 @@ class FlowLimits(TypedDict, total=False):
     """The limits of every measurement of goodput (``docs/reference/tests.md``). None is no limit.
 
     ``min`` and ``sum`` are a rate (``'2.3 Gbit/s'``) or a share of the physical limit (``'94%'``). ``share``,
-    ``fairness``, ``tolerance``, ``marginal`` and ``retransmits`` are shares; ``cpu`` is percent of a core
-    for each Gbit/s, such as ``'140%'``. ``latency`` is a duration.
+    ``fairness``, ``tolerance``, ``cost_tolerance``, ``marginal`` and ``retransmits`` are shares; ``cpu`` is
+    percent of a core for each Gbit/s, such as ``'140%'``. ``latency`` is a duration.
     ``max_drops`` is a number. Each limit except ``marginal`` can be a mapping from direction to value.
     """
 
@@ -125,6 +125,7 @@ class FlowLimits(TypedDict, total=False):
     share: str | float | Mapping[str, str | float] | None
     fairness: str | float | Mapping[str, str | float] | None
     tolerance: str | Mapping[str, object] | None
+    cost_tolerance: str | Mapping[str, str] | None
     marginal: str | None
     retransmits: str | Mapping[str, str] | None
     latency: str | Mapping[str, str] | None
@@ -250,6 +251,7 @@ def with_requests(
 _FORMS = {
     Metric.GOODPUT: "'90%', '2.3 Gbit/s' or 'pi4b:*/pair=tx=700 Mbit/s'",
     Metric.TOLERANCE: "'3%', '3% and 20 Mbit/s' or 'pi4b:*/pair=tx=5%'",
+    Metric.COST_TOLERANCE: "'10%' or 'pi4b:*/pair=tx=20%'",
 }
 
 

@@ -161,8 +161,8 @@ class Gate:
         ``family`` is that of IP: 4 or 6. ``path`` (``{"delay": "20 ms", "loss": "0.1%"}``) adds delay to each round
         trip, and loses packets in both directions, at the peer.
         ``profile`` (fast, standard, soak, full) and ``limits`` override the values of the marker. They have the same
-        names: ``min``, ``sum``, ``share``, ``fairness``, ``tolerance``, ``marginal``, ``retransmits``, ``loss``,
-        ``latency``, ``cpu``, ``max_drops``.
+        names: ``min``, ``sum``, ``share``, ``fairness``, ``tolerance``, ``cost_tolerance``, ``marginal``,
+        ``retransmits``, ``loss``, ``latency``, ``cpu``, ``max_drops``.
         Fails the test if a limit does not hold. Raises LabError, UnsupportedError, InvalidMeasurement, Inconclusive,
         ConfigError.
         """

@@ -14,8 +14,8 @@ from pathlib import Path
 
 # The arguments of the markers, for the list of ``pytest --markers`` and for messages about wrong ones.
 PINET = (
-    "pinet(board='*', nic='*', topology='pair', tuning={}, min, sum, share, fairness, tolerance, marginal, "
-    "retransmits, loss, latency, cpu, max_drops, transactions, connections, packets, "
+    "pinet(board='*', nic='*', topology='pair', tuning={}, min, sum, share, fairness, tolerance, cost_tolerance, "
+    "marginal, retransmits, loss, latency, cpu, max_drops, transactions, connections, packets, "
     "p50, p90, p99, late=None, profile=None, reset=False, tuning_required=False)"
 )
 EXACT = "exact(nic='*', instructions=None, tolerance=None)"
@@ -192,6 +192,14 @@ SETTINGS = (
         "how far goodput may be below its accepted baseline, or B below A, such as '3%' or 'pi4b:*/pair=tx=5%'",
         repeatable=True,
         repeated=True,
+    ),
+    RunSetting(
+        "cost-tolerance",
+        "SHARE",
+        "how much more processor time and interrupts a Gbit may take with B than with A, such as '20%'",
+        repeatable=True,
+        repeated=True,
+        otherwise="10%",
     ),
     RunSetting(
         "profile",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,10 @@ class RunRecorder:
         self.unwritten: ConfigError | None = None
         if dry_run is not None and self._is_controller:
             raise ConfigError("--pinet-dry-run plans in one process: remove -n")
+
+    def skip(self, skipped: Iterable[SkippedRecord]) -> None:
+        """Report what a run did not judge, beside the tests that were skipped."""
+        self._skipped |= {f"{one.id} {one.reason}": one for one in skipped}
 
     def judge_change_by(self, judge: JudgeChange) -> None:
         """Use this at the end of the run to judge the build under test."""

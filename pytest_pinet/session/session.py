@@ -113,6 +113,9 @@ class PinetSession:
         self.limits = (
             *command_line_limits(found["min"], self.lab, Metric.GOODPUT, found.origin("min")),
             *command_line_limits(found["tolerance"], self.lab, Metric.TOLERANCE, found.origin("tolerance")),
+            *command_line_limits(
+                found["cost-tolerance"], self.lab, Metric.COST_TOLERANCE, found.origin("cost-tolerance")
+            ),
         )
         self.axes = {axis: found[axis] for axis in ("board", "nic", "topology", "tuning")}
         check_tunings(self.axes["tuning"], found.origin("tuning"))

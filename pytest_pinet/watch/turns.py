@@ -9,7 +9,17 @@ from dataclasses import dataclass
 
 from pytest_pinet.ab.boots import BuildBooter, RefusedBuild
 from pytest_pinet.ab.options import ABOptions
-from pytest_pinet.errors import BuildError, ConfigError, KernelError, LabError, PinetError, first_line
+from pytest_pinet.errors import (
+    BuildError,
+    ConfigError,
+    InvalidMeasurement,
+    KernelError,
+    LabError,
+    LinkError,
+    PinetError,
+    TrafficError,
+    first_line,
+)
 from pytest_pinet.evidence.vitals import MESSAGE, STALL, Goodputs, Sign, kernel_sign
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.judge.turns import Side, side
@@ -179,13 +189,15 @@ class Turn:
             try:
                 with self._access.exclusive(link.combination), Runs(context, TRAFFIC_S + POLL_S) as runs:
                     found = runs.again(traffic)
-            except KernelError:
-                raise
-            except PinetError as error:
+            except (LinkError, TrafficError) as error:
                 if node not in self._stalled:
                     self._stalled.add(node)
                     text = f"{node} {way}: no traffic: {first_line(error)}"
                     watching.sign(node, Sign(time.time(), STALL, text, part="traffic"))
+                return
+            except (LabError, InvalidMeasurement) as error:
+                # This is not the board's fault, such as a lease that another run has.
+                watching.say(f"{node} {way}: not measured: {first_line(error)}")
                 return
             if node in self._stalled:
                 self._stalled.remove(node)

@@ -6,12 +6,14 @@ exact boards are counted for each packet (for requests: for each answer).
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from pytest_pinet.model.build import BuildSource
 from pytest_pinet.model.evidence import Suspect
 from pytest_pinet.model.exact import FunctionChange
-from pytest_pinet.model.record.base import Rare, Record, SparseRecord
+from pytest_pinet.model.record.base import Beside, Rare, Record, SparseRecord
 from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.verdict import Verdict
 
@@ -105,8 +107,27 @@ class ChangedDirectionRecord(SparseRecord):
     error: Rare[float] = None
 
 
-class ChangeRecord(Record):
-    """Both builds for one combination and traffic. ``suspects`` starts with the most likely cause."""
+class ChangedCostRecord(SparseRecord):
+    """One cost of the device under test in both builds, such as interrupts per Gbit: the mean of all connections.
+
+    The other keys mean the same as for a direction; ``fail`` is a dearer B. Times are milliseconds per Gbit.
+    """
+
+    a: float | None
+    b: float | None
+    change: float | None
+    interval: tuple[float, float] | None
+    verdict: Verdict
+    why: str
+    error: Rare[float] = None
+
+
+class ChangeRecord(SparseRecord):
+    """Both builds for one combination and traffic. ``suspects`` starts with the most likely cause.
+
+    ``costs`` has the costs that were judged (``cpu-per-gbit``, ``softirq-per-gbit``, ``interrupts-per-gbit``), and
+    ``cost_tolerance`` the share by which B may be dearer. ``costs_unknown`` says why no cost was judged.
+    """
 
     a: str
     b: str
@@ -115,13 +136,17 @@ class ChangeRecord(Record):
     directions: dict[str, ChangedDirectionRecord]
     turns: tuple[TurnRecord, ...]
     suspects: tuple[Suspect, ...]
+    costs: Rare[dict[str, ChangedCostRecord]] = None
+    cost_tolerance: Annotated[float | None, Beside("costs")] = None
+    costs_unknown: Rare[str] = None
 
 
 class ChangeEntryRecord(SparseRecord):
     """The verdict on one metric in build B; ``text`` is one sentence. Reports say ``regression`` for ``fail``.
 
     ``finding`` is the kind of a failure of the build itself (``panic``, ``no driver`` and so on); empty without one.
-    ``lab`` is that of the result, if runs of several labs were merged.
+    ``lab`` is that of the result, if runs of several labs were merged. ``cost`` is set for a dearer cost of the device
+    under test: it is the key of the cost, and ``a`` and ``b`` are its values.
     """
 
     id: str
@@ -134,6 +159,9 @@ class ChangeEntryRecord(SparseRecord):
     suspect: str = ""
     finding: str = ""
     lab: Rare[str] = None
+    cost: Rare[str] = None
+    a: Rare[float] = None
+    b: Rare[float] = None
 
     @property
     def result_key(self) -> tuple[str | None, str]:

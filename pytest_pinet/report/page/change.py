@@ -16,6 +16,7 @@ from pytest_pinet.model.verdict import GOOD
 from pytest_pinet.report.change_table import (
     build_parts,
     emulated_sentence,
+    entry_cells,
     ran_sentences,
     run_when_text,
     source_lines,
@@ -37,7 +38,7 @@ from pytest_pinet.report.exact_text import (
     without_repeats,
 )
 from pytest_pinet.report.page.templating import render
-from pytest_pinet.report.text_wrap import rate_or, signed_percent
+from pytest_pinet.report.text_wrap import signed_percent
 
 # An earlier exact gate: the history has no rates in virtual time, only their changes.
 GATE_HEADS = ("metric", "A instr.", "B instr.", "change", "change of the rate", "outcome")
@@ -103,7 +104,7 @@ def _row(one: GatedMetric, word: str, text: str, forest: Forest, turns: str = ""
     lines += [f"Look first at: {one.suspect}"] if one.suspect else []
     return ChangeRow(
         one.figure,
-        (rate_or(one.a_bps), rate_or(one.b_bps), _percent(one.change), interval),
+        (*entry_cells(one)[:2], _percent(one.change), interval),
         one.verdict,
         word,
         lines,

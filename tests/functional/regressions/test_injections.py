@@ -110,6 +110,10 @@ def test_a_link_goes_down_every_few_seconds(lab: Bench) -> None:
         wait_until("two drops of the link", lambda: carrier_changes(lab) - before >= 4)
 
 
+def test_the_command_line_of_a_boot_is_that_of_the_board(lab: Bench) -> None:
+    assert lab.command_line("dut") == lab.ssh("dut", "cat /proc/cmdline") != Path("/proc/cmdline").read_text()
+
+
 def test_87_percent_are_lost(lab: Bench) -> None:
     with inject.lost(0.87)(lab):
         assert 0.8 <= pings(lab, 200, 0.02).loss <= 0.94
@@ -214,7 +218,9 @@ def test_a_nic_is_reset_under_load_in_both_directions_only(lab: Bench) -> None:
 
 
 def test_the_rate_falls_over_time(lab: Bench) -> None:
-    with inject.decay(1.0, 0.05, over_s=10)(lab):
+    with inject.decay(0.05, over_s=10)(lab):
+        assert limit(lab, "p1") == pytest.approx(19.7e6, rel=0.05)
+        received_mbps(lab, seconds=4)
         wait_until("the end of the decay", lambda: limit(lab, "p1") < 0.06 * 19.7e6)
         assert received_mbps(lab, "-R") < 0.1 * FULL_MBPS
 

@@ -98,7 +98,8 @@ TOLERANCE_FORM = "a tolerance such as '3%', '3% and 20 Mbit/s' or {relative: 3%,
         (
             {"marginal": "2%"},
             "marginal: a marginal band needs a limit; add one of min, sum, share, fairness, tolerance, "
-            "retransmits, loss, latency, cpu, max_drops, transactions, connections, packets, p50, p90, p99, late",
+            "cost_tolerance, retransmits, loss, latency, cpu, max_drops, transactions, connections, packets, p50, p90, "
+            "p99, late",
         ),
         ({"profile": "soke"}, "unknown profile 'soke', did you mean 'soak'? (accepted: fast, full, soak, standard)"),
         ({"profile": 3}, "unknown profile '3'; accepted: fast, full, soak, standard"),
@@ -165,6 +166,7 @@ def test_quick_is_another_name_of_the_default_profile() -> None:
 DECIDING = {
     "--pinet-min": "pi3b:onboard=rx=40 Mbit/s",
     "--pinet-tolerance": "5%",
+    "--pinet-cost-tolerance": "20%",
     "--pinet-profile": "soak",
     "--pinet-error-rate": "2.5%",
     "--pinet-confirm": "connection",

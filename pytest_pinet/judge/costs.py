@@ -1,0 +1,173 @@
+"""What a Gbit costs the device under test, and whether it is dearer with build B than with build A.
+
+A connection moves some Gbit. Its cost is what the device under test spent in the window of this traffic, for each Gbit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_pinet.judge.circumstances import disturbed
+from pytest_pinet.judge.difference import Difference, Relation
+from pytest_pinet.judge.spread import Noise
+from pytest_pinet.judge.turns import Boot, MeasuredTurn, judge_change
+from pytest_pinet.model.connection import Connection
+from pytest_pinet.model.evidence import EndEvidence
+
+# The costs that are judged, by their key in ids: the words for them, which are their names among all costs.
+JUDGED = {
+    "cpu-per-gbit": "CPU ms per Gbit",
+    "softirq-per-gbit": "softirq ms per Gbit",
+    "interrupts-per-gbit": "interrupts per Gbit",
+}
+# The default tolerance: B may take this share more of each cost.
+COST_TOLERANCE = 0.10
+# Costs alone justify no more turns. Goodput needs nearly as many on a bench without a calibration.
+COST_TURNS = 9
+# Without a calibration, a cost is assumed to differ by as much between connections and between boots.
+COST_NOISE = Noise(connections=0.04, freedom=2, sessions=0.02, source="no history", assumed=True)
+# Driver counters whose names suggest a problem. A driver has hundreds of counters.
+_TROUBLE = re.compile(r"drop|err|miss|timeout|no_buf|fifo|restart|fail|discard|over", re.IGNORECASE)
+
+
+def costs(one: Connection) -> dict[str, float]:
+    """Return what a connection cost the device under test for each Gbit. Costs that were not counted are absent."""
+    moved = sum(sample.bytes for flow in one.flows for sample in flow.flow.samples) * 8 / 1e9
+    if moved <= 0:
+        return {}
+    found: dict[str, float] = {}
+    known = [flow.flow.retransmits for flow in one.flows if flow.flow.retransmits is not None]
+    if known:
+        found["retransmits per Gbit"] = sum(known) / moved
+    # The differences of several connections together are no cost of the last one.
+    if one.evidence and one.evidence[0].first_connection is None:
+        found |= _of_end(one.evidence[0], moved)
+    return found
+
+
+def _of_end(end: EndEvidence, moved: float) -> dict[str, float]:
+    found: dict[str, float] = {}
+    if end.processors is not None and end.counted_s:
+        # A hypervisor and other programs are no part of the cost.
+        busy_s = sum(load.busy - load.steal for load in end.processors) * end.counted_s
+        others_s = 0.0 if end.others is None else end.others.share * (end.window_s or end.counted_s)
+        found["CPU ms per Gbit"] = max(busy_s - others_s, 0.0) * 1000 / moved
+        interrupts_s = sum(load.interrupts for load in end.processors) * end.counted_s
+        found["softirq ms per Gbit"] = interrupts_s * 1000 / moved
+    if end.interrupts is not None:
+        found["interrupts per Gbit"] = sum(sum(counts) for counts in end.interrupts.values()) / moved
+    for name in ("NET_RX", "NET_TX"):
+        if end.softirqs is not None and name in end.softirqs:
+            found[f"{name} softirqs per Gbit"] = sum(end.softirqs[name]) / moved
+    for name, count in (end.interface or {}).items():
+        if name.endswith("_packets") or _TROUBLE.search(name):
+            found[f"{name} per Gbit"] = count / moved
+    for name, count in (end.nic or {}).items():
+        if _TROUBLE.search(name):
+            found[f"{name} (driver) per Gbit"] = count / moved
+    return found
+
+
+def why_unknown(connections: Sequence[Connection]) -> str:
+    """Return why no cost of these connections can be judged; empty if one can."""
+    reasons = [_why_unknown(one) for one in connections]
+    return "" if not reasons or "" in reasons else reasons[-1]
+
+
+def _why_unknown(one: Connection) -> str:
+    own, *others = one.evidence or (None,)
+    if own is None or (own.interrupts is None and own.processors is None) or own.first_connection is not None:
+        return "the device under test did not report its processor time and interrupts"
+    if own.machine is not None and any(end.machine == own.machine for end in others):
+        return "the nodes share one kernel, which counts the work of all of them together"
+    return disturbed(replace(one, evidence=(own,)))
+
+
+@dataclass(frozen=True)
+class CostRules:
+    """How costs are judged: the share by which B may be dearer, what is known of each cost, the error rate.
+
+    ``values`` is the number of values of the whole change, ``most_boots`` the most turns.
+    """
+
+    tolerance: float
+    noises: Mapping[str, Noise]
+    error_rate: float
+    values: int
+    most_boots: int
+
+
+def judge_costs(turns: Sequence[MeasuredTurn], rules: CostRules) -> dict[str, Difference]:
+    """Judge each cost that all turns have, as goodput is judged: B fails if it is certainly dearer than tolerated.
+
+    Connections with other work on the device under test are left out.
+    """
+    known = [[costs(one) for one in turn.connections if not _why_unknown(one)] for turn in turns]
+    each = [one for own in known for one in own]
+    # A cost of 0 is too small to be counted in the ticks of a clock.
+    names = [key for key, name in JUDGED.items() if each and all(one.get(name, 0.0) > 0 for one in each)]
+    return {
+        key: judge_cost(
+            [
+                Boot(turn.side, turn.at, tuple(one[JUDGED[key]] for one in own))
+                for turn, own in zip(turns, known, strict=True)
+            ],
+            key,
+            rules,
+        )
+        for key in names
+    }
+
+
+def judge_cost(boots: Sequence[Boot], key: str, rules: CostRules) -> Difference:
+    """Judge one cost, which the boots have in place of the levels of their connections."""
+    name = JUDGED[key]
+    found = judge_change(
+        # Of goodput, less is worse: so the Gbit for each unit of the cost are compared.
+        [replace(boot, levels=tuple(1 / level for level in boot.levels)) for boot in boots],
+        1 - 1 / (1 + rules.tolerance),
+        rules.noises.get(key, COST_NOISE),
+        rules.error_rate,
+        rules.values,
+        rules.most_boots,
+        # Boots of a sound bench may differ by more: another processor takes the interrupts.
+        obvious=-math.inf,
+    )
+    if found.change is None or found.interval is None:
+        return found
+    change = 1 / (1 + found.change) - 1
+    low, high = (1 / (1 + one) - 1 for one in reversed(found.interval))
+    size = f"{abs(change) * 100:.1f} % {'more' if change > 0 else 'less'} {name} than A"
+    word, after = _WORDS[found.result], f"after {found.count} turns"
+    why = f"{word} {after}: B takes {size} ({low * 100:+.1f} to {high * 100:+.1f} %)"
+    return replace(found, change=change, interval=(low, high), why=why)
+
+
+_WORDS = {
+    Relation.SLOWER: "dearer, certain",
+    Relation.FASTER: "cheaper, certain",
+    Relation.SAME: "not dearer, certain",
+    Relation.GO_ON: "not certain",
+    Relation.INCONCLUSIVE: "undecided",
+}
+
+
+def middle(connections: Iterable[Connection], key: str) -> float | None:
+    """Return the mean of a judged cost over the connections that count for it; None without one."""
+    found = [value for one in connections if (value := judged_cost(one, key)) is not None]
+    return sum(found) / len(found) if found else None
+
+
+def judged_cost(one: Connection, key: str) -> float | None:
+    """Return a judged cost of a connection; None if the connection does not count for it."""
+    return None if _why_unknown(one) else costs(one).get(JUDGED[key])
+
+
+def shown_cost(key: str, value: float | None) -> str:
+    """Return a value of a judged cost for a cell of a table."""
+    if value is None:
+        return "-"
+    return f"{value:.3g}{' ms' if ' ms ' in JUDGED[key] else ''}" if value < 1000 else f"{value:.0f}"
