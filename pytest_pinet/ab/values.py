@@ -24,7 +24,7 @@ TOLERANCE = 0.1
 
 
 def tolerance_of(limits: Sequence[Limit], key: MetricKey) -> float:
-    """Return the tolerance of the call or the marker: those of lab files and options are for goodput."""
+    """Return the tolerance of the call or the marker. A tolerance of a lab file or an option is for goodput."""
     own = [one for one in limits if one.origin in (Origin.CALL, Origin.MARKER)]
     found = most_specific(own, key, Metric.TOLERANCE)
     return found.bound.relative.fraction if found is not None and isinstance(found.bound, Tolerance) else TOLERANCE
@@ -32,7 +32,7 @@ def tolerance_of(limits: Sequence[Limit], key: MetricKey) -> float:
 
 @dataclass
 class ValueSeries:
-    """The turns of a gate call of ``probe``. ``values`` returns how many values the whole comparison has.
+    """The turns of a gate call of ``probe``. ``values_of_all`` returns how many values the whole comparison has.
 
     ``turns`` has the side, the time and the record of each boot. ``found`` judges each value by its name.
     """
@@ -40,10 +40,15 @@ class ValueSeries:
     probe: Probe
     tolerance: float
     error_rate: float
-    values: Callable[[], int]
+    values_of_all: Callable[[], int]
     most_boots: int
     turns: list[tuple[Side, float, ResultRecord]] = field(default_factory=list)
     found: dict[str, Difference] = field(default_factory=dict)
+
+    @property
+    def values(self) -> int:
+        """How many values are judged."""
+        return len(self.found)
 
     @property
     def decided(self) -> bool:
@@ -68,7 +73,7 @@ class ValueSeries:
             Boot(side, at, tuple(figure.level(value) for value in _values(record, figure.name)))
             for side, at, record in self.turns
         ]
-        return judge_change(boots, self.tolerance, UNMEASURED, self.error_rate, self.values(), self.most_boots)
+        return judge_change(boots, self.tolerance, UNMEASURED, self.error_rate, self.values_of_all(), self.most_boots)
 
     def record(self) -> ResultRecord:
         """Return the latest record of the build under test with the values and verdicts of all turns."""
