@@ -16,7 +16,7 @@ from pytest_pinet.judge.starts import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.comparison import State, StateComparison
 from pytest_pinet.measure.connections import Connections
-from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.figures import OnPath, Probe
 from pytest_pinet.measure.latency import Latency
 from pytest_pinet.measure.packets import Packets
 from pytest_pinet.measure.transactions import Transactions
@@ -26,6 +26,7 @@ from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import (
+    USUAL_PATH,
     USUAL_TIMEOUT_S,
     WARMUP_CAP_S,
     Direction,
@@ -433,6 +434,9 @@ class Gate:
         """
         try:
             probe = make()
+            setup = self._setup(link, 4, None)
+            if setup != USUAL_PATH:
+                probe = OnPath(probe, setup)
             own = self._limits(link, limits)
             accepted = [one.name for one in probe.figures if one.name in FIGURES]
             for limit in own:
