@@ -18,6 +18,7 @@ from pytest_pinet.ab.options import ABOptions, read_ab_options
 from pytest_pinet.ab.records import changed_record, ran_records
 from pytest_pinet.ab.rounds import Boards, BootTrouble, Rounds
 from pytest_pinet.ab.series import SAME_CALLS, EventSeries, PingSeries, Rules, TurnSeries, connections_per_boot
+from pytest_pinet.ab.values import ValueSeries, tolerance_of
 from pytest_pinet.errors import (
     BuildError,
     ChangedBuildError,
@@ -56,7 +57,7 @@ from pytest_pinet.session.plain_measuring import PlainMeasuring
 from pytest_pinet.session.session import PinetSession
 from pytest_pinet.session.settings import settings
 
-T = TypeVar("T", TurnSeries, PingSeries, EventSeries)
+T = TypeVar("T", TurnSeries, PingSeries, EventSeries, ValueSeries)
 
 
 class AcceptedMeasuring:
@@ -146,7 +147,7 @@ class AlternatingMeasuring:
         if isinstance(job, Counted):
             return self._counted(call, job)
         if isinstance(job, Probe):
-            self._leave_out(job.key)
+            return self._probed(call, job)
         return self._pinged(call, job) if isinstance(job, Ping) else self._measured_traffic(call, job)
 
     def _measured_traffic(self, call: GateCall, traffic: Traffic) -> ResultRecord:
@@ -183,6 +184,22 @@ class AlternatingMeasuring:
                 series.records[self.boots.side] = self._plain.measure(call, wanted)
             self.rounds.tested(call.item).add(series)
         boots = self.boots.of(call.link.combination.dut.node.name)
+        return series.record().replace(ran=ran_records(boots, call.link.dut.device))
+
+    def _probed(self, call: GateCall, probe: Probe) -> ResultRecord:
+        series = self._of_call(call.item, ValueSeries)
+        if series is None:
+            key = MetricKey(call.link.combination.identity, Traffic(Direction.TX), Direction.TX)
+            tolerance = tolerance_of(call.limits, key)
+            most_boots = self.boots.options.most_boots
+            series = ValueSeries(probe, tolerance, self._plain.error_rate, self._values, most_boots)
+        if series.probe.key != probe.key:
+            raise ConfigError(f"{call.item.nodeid} measures {probe.key}, not {series.probe.key}: {SAME_CALLS}")
+        boots = self.boots.of(call.link.combination.dut.node.name)
+        if self.is_measuring(call.item) and not series.decided:
+            record = self._plain.measure(replace(call, limits=()), probe)
+            series.add(boots[-1].side, boots[-1].turn.started_s, record)
+            self.rounds.tested(call.item).add(series)
         return series.record().replace(ran=ran_records(boots, call.link.dut.device))
 
     def _leave_out(self, what: str) -> NoReturn:

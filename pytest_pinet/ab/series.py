@@ -263,6 +263,11 @@ class EventSeries:
         """Empty, because events have no goodput to compare."""
         return {}
 
+    @property
+    def values(self) -> int:
+        """How many values are judged: the share of bad events."""
+        return 1
+
     def events(self, side: Side) -> Events:
         return events_of(self.records[side], self.counted) if side in self.records else Events()
 

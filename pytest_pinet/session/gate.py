@@ -19,7 +19,7 @@ from pytest_pinet.measure.boots import Boots
 from pytest_pinet.measure.comparison import State, StateComparison
 from pytest_pinet.measure.connections import Connections
 from pytest_pinet.measure.events import Counted
-from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.figures import OnPath, Probe
 from pytest_pinet.measure.idle import IDLE_S, Idle
 from pytest_pinet.measure.latency import Latency
 from pytest_pinet.measure.packets import Packets
@@ -31,6 +31,7 @@ from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import (
+    USUAL_PATH,
     USUAL_TIMEOUT_S,
     WARMUP_CAP_S,
     Direction,
@@ -505,6 +506,9 @@ class Gate:
         """
         try:
             probe = make()
+            setup = self._setup(link, 4, None)
+            if setup != USUAL_PATH:
+                probe = OnPath(probe, setup)
             own = self._limits(link, limits)
             accepted = [one.name for one in probe.figures if one.name in FIGURES]
             for limit in own:
