@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
@@ -124,13 +124,18 @@ def figures_record(
     link: Link, probe: Probe, samples: Sequence[Sample], figures: dict[str, FigureJudgement], /, **values: object
 ) -> ResultRecord:
     """Return the result: the worst verdict of the values, and a sentence about them."""
+    verdict, reason = worst_first(figures)
+    tool = next((one.tool for one in samples if one.tool), None)
+    return link_result(link, probe.key, MeasurementJudgement(verdict, reason), figures=figures, tool=tool, **values)
+
+
+def worst_first(figures: Mapping[str, FigureJudgement]) -> tuple[Verdict, str]:
+    """Return the worst verdict of these values, and a sentence: why, and then the other values."""
     worst = min(figures, key=lambda name: SEVERITY.index(figures[name].verdict))
     verdict = figures[worst].verdict
     others = {name: one for name, one in figures.items() if verdict is Verdict.PASS or name != worst}
     said = [] if verdict is Verdict.PASS else [figures[worst].reason]
-    reason = "; ".join([*said, *([figures_text(others)] if others else [])])
-    tool = next((one.tool for one in samples if one.tool), None)
-    return link_result(link, probe.key, MeasurementJudgement(verdict, reason), figures=figures, tool=tool, **values)
+    return verdict, "; ".join([*said, *([figures_text(others)] if others else [])])
 
 
 def sample_notes(samples: Sequence[Sample]) -> list[str]:
