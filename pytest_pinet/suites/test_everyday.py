@@ -62,6 +62,19 @@ def test_latency(link: Link, gate: Gate, load: str | None) -> None:
 
 
 @STANDARD
+def test_idle(link: Link, gate: Gate) -> None:
+    """Leaves the link idle, then sends: lost pings (raspberrypi/linux 6855), a frozen receiver (7304)."""
+    loss, first = ("1%", None) if is_wireless(link) else ("0%", "10%")
+    gate.idle(link, idle_loss=loss, first_answer="1 s", first_second=first)
+
+
+@STANDARD
+def test_recovery(link: Link, gate: Gate) -> None:
+    """Replugs the cable at the far end five times: no traffic afterwards (raspberrypi/linux 7200)."""
+    gate.recovery(link, count=5, goodput="10%")
+
+
+@STANDARD
 def test_path(link: Link, gate: Gate) -> None:
     """Sends over a path of 20 ms: 3 to 5 Mbit/s through a router, line rate in the LAN (raspberrypi/linux 7566)."""
     for direction in ("rx", "tx"):
@@ -87,6 +100,12 @@ def test_long_both_ways(link: Link, gate: Gate) -> None:
 def test_without_a_drop(link: Link, gate: Gate) -> None:
     """Keeps the link busy for 10 min: EEE took it down every 2 min (raspberrypi/linux 7372)."""
     gate.tcp(link, duration="10 min", profile="fast", max_drops=0)
+
+
+@SOAK
+def test_boots(link: Link, gate: Gate) -> None:
+    """Boots 33 times: one boot of seven had no link (raspberrypi/linux 6420), or slow pings (3850)."""
+    gate.boots(link)
 
 
 @SOAK
