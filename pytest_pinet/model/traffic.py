@@ -30,6 +30,8 @@ class Direction(StrEnum):
 
 # Longer delays exceed the time limits of connections.
 DELAY_MAX_S = 2.0
+# 4095 is reserved (IEEE 802.1Q).
+VLAN_MAX = 4094
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,13 @@ class PathSetup:
     """How the path is set up for one gate call: the IP ``family`` (4 or 6), and delay and loss at the peer.
 
     ``delay_s`` is added to each round trip, half of it each way; ``loss`` is the share of packets lost each way.
-    ``background`` is traffic that runs at the same time.
+    ``vlan`` is the tag of all frames (802.1Q), from end to end. ``background`` is traffic that runs at the same time.
     """
 
     family: int = 4
     delay_s: float = 0.0
     loss: float = 0.0
+    vlan: int | None = None
     background: Traffic | None = None
 
     def __post_init__(self) -> None:
@@ -50,6 +53,8 @@ class PathSetup:
             raise ConfigError(f"family={self.family!r}: expected 4 or 6")
         if not 0 <= self.delay_s <= DELAY_MAX_S:
             raise ConfigError(f"delay of {self.delay_s:g} s: expected at most {DELAY_MAX_S:g} s")
+        if self.vlan is not None and (type(self.vlan) is not int or not 1 <= self.vlan <= VLAN_MAX):
+            raise ConfigError(f"vlan={self.vlan!r}: expected 1 to {VLAN_MAX}")
         if not 0 <= self.loss < 1:
             raise ConfigError(f"loss of {self.loss * 100:g} %: expected less than 100 %")
 
@@ -58,7 +63,8 @@ class PathSetup:
         """The part of an id that describes the setup; empty for the usual one."""
         delay = f"-delay{self.delay_s * 1000:g}ms" if self.delay_s else ""
         loss = f"-loss{self.loss * 100:g}pct" if self.loss else ""
-        return ("-ip6" if self.family == 6 else "") + delay + loss + self._background_key
+        vlan = f"-vlan{self.vlan}" if self.vlan is not None else ""
+        return ("-ip6" if self.family == 6 else "") + vlan + delay + loss + self._background_key
 
     @property
     def _background_key(self) -> str:

@@ -69,7 +69,7 @@ class Sent:
             and ("bidir" in self.flags) == figure.both_ways
             and cap == (figure.peer_cap_mbps or 0.0)
             and "b" not in self.numbers
-            and not any(flag.startswith(("ip6", "delay", "loss", "bg.")) for flag in self.flags)
+            and not any(flag.startswith(("ip6", "vlan", "delay", "loss", "bg.")) for flag in self.flags)
         )
 
 

@@ -97,18 +97,18 @@ Duration = str | int | float
 RATE_FORM = "a number for each second, such as '1200/s'"
 
 
-PATH_FORM = "a mapping such as {'delay': '20 ms', 'loss': '0.1%'}"
+PATH_FORM = "a mapping such as {'delay': '20 ms', 'loss': '0.1%', 'vlan': 7}"
 
 
 def parse_path(family: int, path: object) -> PathSetup:
     """Return the setup of ``family=`` and ``path=`` of a gate call. Raises ConfigError, ValueError."""
     if path is None:
         return PathSetup(family)
-    if not isinstance(path, Mapping) or not path or set(path) - {"delay", "loss"}:
+    if not isinstance(path, Mapping) or not path or set(path) - {"delay", "loss", "vlan"}:
         raise ConfigError(f"path={path!r}: expected {PATH_FORM}")
     delay_s = parse_seconds("delay", path["delay"]) if "delay" in path else 0.0
     loss = parse_share("loss", path["loss"]) if "loss" in path else 0.0
-    return PathSetup(family, delay_s, loss)
+    return PathSetup(family, delay_s, loss, path.get("vlan"))
 
 
 class FlowLimits(TypedDict, total=False):

@@ -145,7 +145,7 @@ class Gate:
         opposed: bool = False,
         affinity: int | None = None,
         family: int = 4,
-        path: Mapping[str, str] | None = None,
+        path: Mapping[str, str | int] | None = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> TrafficResult:
@@ -159,7 +159,7 @@ class Gate:
         ``opposed`` uses one iperf3 process for each direction of bidir, as ``peer_bitrate`` does; only the time in
         which both run counts. ``affinity`` binds iperf3 on the device under test to this CPU.
         ``family`` is that of IP: 4 or 6. ``path`` (``{"delay": "20 ms", "loss": "0.1%"}``) adds delay to each round
-        trip, and loses packets in both directions, at the peer.
+        trip, and loses packets in both directions, at the peer; ``{"vlan": 7}`` tags all frames.
         ``profile`` (fast, standard, soak, full) and ``limits`` override the values of the marker. They have the same
         names: ``min``, ``sum``, ``share``, ``fairness``, ``tolerance``, ``cost_tolerance``, ``marginal``,
         ``retransmits``, ``loss``, ``latency``, ``cpu``, ``max_drops``.
@@ -196,7 +196,7 @@ class Gate:
         window: Size | None = None,
         length: Size | None = None,
         family: int = 4,
-        path: Mapping[str, str] | None = None,
+        path: Mapping[str, str | int] | None = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> TrafficResult:
@@ -231,7 +231,7 @@ class Gate:
         duration: Duration | None = None,
         length: Size | None = None,
         family: int = 4,
-        path: Mapping[str, str] | None = None,
+        path: Mapping[str, str | int] | None = None,
         profile: str | None = None,
         **limits: Unpack[FlowLimits],
     ) -> LadderResult:
@@ -265,7 +265,7 @@ class Gate:
         duration: Duration | None = None,
         requests: str | None = None,
         family: int = 4,
-        path: Mapping[str, str] | None = None,
+        path: Mapping[str, str | int] | None = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> HttpResult:
@@ -298,7 +298,7 @@ class Gate:
         interval: Duration = 0.2,
         size: int = 56,
         family: int = 4,
-        path: Mapping[str, str] | None = None,
+        path: Mapping[str, str | int] | None = None,
         profile: str | None = None,
         **limits: Unpack[PingLimits],
     ) -> PingResult:
@@ -623,7 +623,7 @@ class Gate:
         topology.runs(Direction(wanted))
         return Direction(wanted)
 
-    def _setup(self, link: Link, family: int, path: Mapping[str, str] | None) -> PathSetup:
+    def _setup(self, link: Link, family: int, path: Mapping[str, str | int] | None) -> PathSetup:
         setup = arguments.parse_path(family, path)
         if self._background is None:
             return setup

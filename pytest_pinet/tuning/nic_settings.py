@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.execution.shell import reason
@@ -332,3 +332,84 @@ class FlowControl(DeviceSetting):
         if found.get("Autonegotiate") != "on" or None in agreed or agreed == _WAYS[requested]:
             return ""
         return f"the switch port did not agree: negotiated rx {agreed[0]}, tx {agreed[1]}"
+
+
+# The speed of the link: autonegotiation offers only one.
+
+
+# Bits of link modes that are restored (include/uapi/linux/ethtool.h); a mode of a speed is full duplex.
+_MODES = {
+    "10baseT/Half": 0,
+    "10baseT/Full": 1,
+    "100baseT/Half": 2,
+    "100baseT/Full": 3,
+    "1000baseT/Half": 4,
+    "1000baseT/Full": 5,
+    "10000baseT/Full": 12,
+    "2500baseT/Full": 47,
+    "5000baseT/Full": 48,
+}
+# Pause and Asym_Pause, as ethtool shows them.
+_PAUSE = {"Symmetric": 1 << 13, "Symmetric Receive-only": 3 << 13, "Transmit-only": 1 << 14}
+SPEEDS = ("10", "100", "1000", "2500", "5000", "10000")
+
+
+class Speed(DeviceSetting):
+    """The only speed (Mbit/s, full duplex) that the NIC advertises. The link negotiates again."""
+
+    name = "speed"
+    form = f"a speed in Mbit/s: {', '.join(SPEEDS[:-1])} or {SPEEDS[-1]}"
+    disruptive = True
+
+    def parse(self, value: object) -> str:
+        return one_of(str(value) if type(value) is int else value, SPEEDS, self.form)
+
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
+        output = ask(place, "")
+        found = fields(output)
+        if found.get("Auto-negotiation") != "on":
+            raise NoKnob(f"{place.device} does not negotiate its speed")
+        modes, supported = (_modes(output, label) for label in ("Advertised", "Supported"))
+        if unknown := [mode for mode in modes if mode not in _MODES]:
+            raise NoKnob(f"{place.device} advertises {unknown[0]}, which could not be restored")
+        if _mode(requested) not in supported:
+            raise NoKnob(f"{place.device} does not support {_mode(requested)}")
+        values = {"modes": " ".join(modes), "pause": found.get("Advertised pause frame use", "No")}
+        return SettingReading(values, f"advertises {values['modes']}", {"speed": found.get("Speed", "").rstrip("Mb/s")})
+
+    def change(self, place: SettingPlace, requested: str, before: SettingReading) -> str:
+        return self._command(place, [_mode(requested)], before, requested)
+
+    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
+        return self._command(place, before.values["modes"].split(), before, before.context["speed"])
+
+    def holds(self, requested: str, now: SettingReading) -> bool:
+        return now.values["modes"] == _mode(requested)
+
+    def effect(self, place: SettingPlace, requested: str) -> str:
+        now = self.read(place, requested).context["speed"]
+        return "" if now == requested else f"driver or switch port did not follow: the link runs at {now} Mbit/s"
+
+    @staticmethod
+    def _command(place: SettingPlace, modes: Sequence[str], before: SettingReading, speed: str) -> str:
+        """Advertise these modes, and wait up to about 8 s for the speed: the old link stays up for a while."""
+        mask = sum(1 << _MODES[mode] for mode in modes) | _PAUSE.get(before.values["pause"], 0)
+        follows = f'read -r s <{place.sysfs}/speed && [ "$s" = "{speed}" ]'
+        wait = f"n=0; until {{ {follows}; }} 2>/dev/null || [ $n = 80 ]; do sleep 0.1; n=$((n+1)); done"
+        return f"ethtool -s {place.device} advertise 0x{mask:x} && {{ {wait}; }}"
+
+
+def _mode(speed: str) -> str:
+    return f"{speed}baseT/Full"
+
+
+def _modes(output: str, label: str) -> list[str]:
+    """Return the link modes of ``ethtool``, which stand on the label's line and on lines without a label after it."""
+    found: list[str] = []
+    inside = False
+    for line in output.splitlines():
+        name, colon, modes = line.partition(":")
+        inside = name.strip() == f"{label} link modes" if colon else inside
+        if inside:
+            found += (modes if colon else line).split()
+    return found

@@ -27,6 +27,7 @@ RUNNING_ORDER = (
     *("rx_usecs", "tx_usecs", "rx_frames", "tx_frames", "adaptive_rx", "adaptive_tx"),
     *("tso", "gso", "gro", "lro", "sg", "rx_checksum", "tx_checksum", "rx_hash"),
     *("eee", "flow_control", "congestion", "socket_buffers", "tcp_buffers", "timestamps", "qdisc"),
+    *("speed", "nat"),
 )
 ORDER = (*BOOT_ORDER, *RUNNING_ORDER)
 # Other common names, for the hint in the error message.

@@ -10,7 +10,7 @@ from pytest_pinet.execution.shell import reason
 from pytest_pinet.model.quantities import parse_size
 from pytest_pinet.tuning.file_setting import FileSetting, read_files
 from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading, SettingScope
-from pytest_pinet.tuning.values import SWITCH_FORM, size, switch, text, whole
+from pytest_pinet.tuning.values import SWITCH_FORM, one_of, size, switch, text, whole
 
 # The MTU of both ends. The path between the ends is tested with packets of that size.
 
@@ -111,6 +111,52 @@ class Qdisc(DeviceSetting):
 
     def holds(self, requested: str, now: SettingReading) -> bool:
         return now.values["kind"] == requested
+
+
+# Address translation of forwarded packets, in a table of nftables for each device.
+
+
+class Nat(DeviceSetting):
+    """Packets that leave through the device get its address. A board that forwards translates in both directions."""
+
+    name = "nat"
+    form = "'masquerade' or 'off'"
+
+    def parse(self, value: object) -> str:
+        return one_of("off" if value is False else value, (_MASQUERADE, "off"), self.form)
+
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
+        # Only root may list tables.
+        done = place.change(f"command -v nft >/dev/null || exit {_NO_NFT}; nft list table ip {_table(place)}")
+        if done.returncode == _NO_NFT:
+            raise NoKnob(f"{place.node} has no nft (sudo apt-get install nftables)")
+        state = _MASQUERADE if done.returncode == 0 else "off"
+        return SettingReading({"nat": state}, state)
+
+    def change(self, place: SettingPlace, requested: str, before: SettingReading) -> str:
+        if requested == "off":
+            return f"nft delete table ip {_table(place)}"
+        hook = "type nat hook postrouting priority 100;"
+        # With a VLAN, packets leave through eth0.7.
+        rules = "; ".join(f'oifname "{place.device}{more}" masquerade' for more in ("", ".*"))
+        return f"nft 'table ip {_table(place)} {{ chain post {{ {hook} {rules}; }}; }}'"
+
+    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
+        state = before.values["nat"]
+        change = self.change(place, state, before)
+        gone = f"! nft list table ip {_table(place)} >/dev/null 2>&1"
+        return f"{change} || {gone}" if state == "off" else change
+
+    def holds(self, requested: str, now: SettingReading) -> bool:
+        return now.values["nat"] == requested
+
+
+_MASQUERADE = "masquerade"
+_NO_NFT = 98
+
+
+def _table(place: SettingPlace) -> str:
+    return "pinet_nat_" + re.sub(r"[^A-Za-z0-9]", "_", place.device)
 
 
 # Settings of TCP and sockets: congestion control and maximum buffer sizes.

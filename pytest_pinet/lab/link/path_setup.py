@@ -1,10 +1,11 @@
-"""The setup of the path for one gate call: addresses of IPv6 at the ends, delay and loss at the peers.
+"""The setup of the path for one gate call: a VLAN tag and IPv6 at the ends, delay and loss at the peers.
 
 Every change is undone at the end of the call, and after a crash by the journals of the nodes.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link.end import End, change, undo_by
-from pytest_pinet.lab.link.link import Link, in_family
+from pytest_pinet.lab.link.link import BENCHMARK_NET, Link, in_family, set_up_forwarding
 from pytest_pinet.lab.link.rate_shaper import impaired
 from pytest_pinet.model.traffic import USUAL_PATH, PathSetup
 
@@ -36,6 +37,8 @@ def set_up(link: Link, setup: PathSetup) -> Iterator[Link]:
         return
     undo = UndoStack()
     try:
+        if setup.vlan is not None:
+            link = _tagged(link, setup.vlan, undo)
         if setup.family == 6:
             link = _with_ipv6(link, undo)
         with ExitStack() as stack:
@@ -48,6 +51,43 @@ def set_up(link: Link, setup: PathSetup) -> Iterator[Link]:
         raise
     if failures := undo.close():
         raise LinkError("; ".join(failures), "look at the node; the next link undoes what its journal has")
+
+
+def _tagged(link: Link, vlan: int, undo: UndoStack) -> Link:
+    """Give each end a device for tagged frames, with an address in the other half of the benchmark network."""
+    ends = tuple(_upper(end, vlan) for end in link.ends)
+    topology = link.combination.topology
+    with doing(f"add devices for VLAN {vlan}"):
+        undo.at_once(lambda both, undo: _add_device(*both, vlan, undo), [*zip(link.ends, ends, strict=True)])
+        for a, b, *_ in topology.segments if topology.forwards else topology.pairs:
+            if not _answers(ends[a], ends[b]):
+                raise CapabilityError(
+                    f"vlan={vlan}: tagged frames of {ends[a]} do not arrive at {ends[b]}: the switch ports drop them"
+                )
+        if topology.forwards:
+            set_up_forwarding(ends[0], ends[1], ends[2], ends[3], undo)
+    return replace(link, ends=ends)
+
+
+def _upper(end: End, vlan: int) -> End:
+    number = int(end.address.ip) ^ (BENCHMARK_NET.num_addresses >> 1)
+    # A name has at most 15 characters.
+    interface = replace(end.endpoint.interface, device=f"{end.device[:10]}.{vlan}")
+    address = ipaddress.IPv4Interface((number, end.address.network.prefixlen))
+    return replace(end, endpoint=replace(end.endpoint, interface=interface), address=address)
+
+
+def _add_device(end: End, upper: End, vlan: int, undo: UndoStack) -> None:
+    device, name = upper.device, end.shell.name
+    gone = f"! ip link show {device} >/dev/null 2>&1"
+    kept = undo_by(end, f"{device} on {name}", f"ip link del {device} || {gone}", undo)
+    try:
+        change(end.shell, f"{kept} && ip link add link {end.device} name {device} type vlan id {vlan}")
+    except LinkError as error:
+        if "Unknown device type" in str(error) or "not supported" in str(error):
+            raise CapabilityError(f"vlan={vlan}: the kernel of {name} has no 802.1Q") from None
+        raise
+    change(end.shell, f"ip link set {device} up && ip addr add {upper.address} dev {device}")
 
 
 def _impair(link: Link, setup: PathSetup, stack: ExitStack) -> None:
@@ -98,9 +138,13 @@ def _add_address(end: End, undo: UndoStack) -> None:
     change(end.shell, " && ".join(steps))
 
 
-def _await_answer(end: End, other: End) -> None:
+def _answers(end: End, other: End) -> bool:
     ping = f"ping -n -q -c 1 -W 1 -I {end.device} {other.ip} >/dev/null 2>&1"
-    if not Deadline(ANSWER_TIMEOUT_S).wait_until(lambda: end.shell.run(ping).returncode == 0):
+    return Deadline(ANSWER_TIMEOUT_S).wait_until(lambda: end.shell.run(ping).returncode == 0)
+
+
+def _await_answer(end: End, other: End) -> None:
+    if not _answers(end, other):
         raise LinkError(
             f"{end} does not reach {other} by IPv6 within {ANSWER_TIMEOUT_S:.0f} s, though it does by IPv4",
             f"look for a firewall that drops ICMPv6 on {end.shell.name} and {other.shell.name} (nft list ruleset)",

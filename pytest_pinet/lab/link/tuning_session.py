@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from pytest_pinet.errors import CapabilityError, LabError
+from pytest_pinet.evidence.interface import read_interface
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack
@@ -41,6 +42,8 @@ def apply(link: Link, tuning: Tuning, undo: UndoStack) -> tuple[Tuned, ...]:
             with doing(f"tune {setting.name}={wanted[setting.name]} of {place.end}"):
                 done.append((setting, place, change.apply(setting, place, wanted[setting.name], register)))
     changed = [setting for setting, _, tuned in done if tuned.outcome is not SettingOutcome.UNCHANGED]
+    if "speed" in wanted:
+        _follow_speed(link, int(wanted["speed"]), undo)
     if changed:
         settle(link, bounced=any(setting.disruptive for setting in changed))
     outcomes = []
@@ -50,6 +53,20 @@ def apply(link: Link, tuning: Tuning, undo: UndoStack) -> tuple[Tuned, ...]:
         outcomes.append(change.check_effect(setting, place, tuned) if everywhere else tuned)
     link.add_tunings(outcomes)
     return tuple(outcomes)
+
+
+def _follow_speed(link: Link, mbps: int, undo: UndoStack) -> None:
+    """Expect this speed of the NICs of the device under test that came up with it, until ``undo``."""
+    before = link.ends
+    ends = []
+    for end in before:
+        interface = end.endpoint.interface
+        own = end.endpoint.node.name == link.dut.endpoint.node.name
+        if own and read_interface(end.shell, end.device).speed_mbps == mbps:
+            end = replace(end, endpoint=replace(end.endpoint, interface=replace(interface, speed_mbps=mbps)))
+        ends.append(end)
+    undo.add("the expected speed", lambda: setattr(link, "ends", before), link.dut.shell.name)
+    link.ends = tuple(ends)
 
 
 def settle(link: Link, bounced: bool) -> None:

@@ -28,9 +28,10 @@ pytestmark = pytest.mark.slow
 SIX = PathSetup(6)
 
 
-def kernel_has_netem() -> bool:
-    modules = Path("/lib/modules") / os.uname().release
-    return bool([*modules.glob("kernel/net/sched/sch_netem.ko*")]) or Path("/sys/module/sch_netem").exists()
+def kernel_has(name: str, path: str) -> bool:
+    """Return whether this kernel has a module, loaded or in a file."""
+    folder = Path("/lib/modules") / os.uname().release / "kernel"
+    return Path(f"/sys/module/{name}").exists() or bool([*folder.glob(f"{path}.ko*")])
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +117,7 @@ def test_a_small_mtu_carries_no_ipv6(link: Link) -> None:
         link.read_states()
 
 
-@pytest.mark.skipif(kernel_has_netem(), reason="this kernel has netem")
+@pytest.mark.skipif(kernel_has("sch_netem", "net/sched/sch_netem"), reason="this kernel has netem")
 def test_a_peer_without_netem_is_one_skip(link: Link) -> None:
     refused = (
         "path=: the kernel of pi3b-2 has no netem, which delay and loss need: Error: Specified qdisc kind is unknown"
@@ -170,3 +171,12 @@ def test_traffic_beside_background_traffic_is_measured(opened: tuple[LabAccess, 
     with background(link, setup.background, {}):
         one = once(opened[0], link, Traffic(Direction.TX, duration_s=1.0, setup=setup))
     assert one.towards(Direction.TX).goodput.bps > 1e6
+
+
+@pytest.mark.skipif(kernel_has("8021q", "net/8021q/8021q"), reason="this kernel has 802.1Q")
+def test_an_end_without_802_1q_is_one_skip(link: Link) -> None:
+    with (
+        pytest.raises(CapabilityError, match=r"vlan=7: the kernel of pi3b-\d has no 802\.1Q"),
+        set_up(link, PathSetup(vlan=7)),
+    ):
+        pytest.fail("it was set up")

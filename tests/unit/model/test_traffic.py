@@ -206,6 +206,7 @@ def test_delay_and_loss_are_read_and_part_of_the_key() -> None:
     assert slow == PathSetup(6, 0.02, 0.001)
     assert Traffic(Direction.BIDIR, setup=slow).key == "tcp-P1-ip6-delay20ms-loss0.1pct-bidir"
     assert arguments.parse_path(4, None) == PathSetup()
+    assert Traffic(Direction.TX, setup=arguments.parse_path(4, {"vlan": 7})).key == "tcp-P1-vlan7"
 
 
 @pytest.mark.parametrize(
@@ -213,9 +214,11 @@ def test_delay_and_loss_are_read_and_part_of_the_key() -> None:
     [
         ("20 ms", "path='20 ms': expected a mapping such as"),
         ({}, "path={}: expected a mapping such as"),
-        ({"jitter": "1 ms"}, "expected a mapping such as {'delay': '20 ms', 'loss': '0.1%'}"),
+        ({"jitter": "1 ms"}, "expected a mapping such as {'delay': '20 ms', 'loss': '0.1%', 'vlan': 7}"),
         ({"delay": "3 s"}, "delay of 3 s: expected at most 2 s"),
         ({"loss": "100%"}, "less than 100%"),
+        ({"vlan": 4095}, "vlan=4095: expected 1 to 4094"),
+        ({"vlan": "7"}, "vlan='7': expected 1 to 4094"),
     ],
 )
 def test_other_paths_are_refused(path: object, why: str) -> None:

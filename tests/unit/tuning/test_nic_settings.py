@@ -308,3 +308,78 @@ def test_each_queue_of_a_nic_gets_its_qdisc(bench: Bench) -> None:
         "qdisc replace dev eth0 parent 1:1 pfifo",
         "qdisc replace dev eth0 parent 1:2 pfifo",
     ]
+
+
+# QEMU's e1000e with Debian's kernel 6.1, which takes what it advertises and stays at 1000 Mbit/s.
+SPEED = """\
+Settings for eth0:
+\tSupported ports: [ TP ]
+\tSupported link modes:   10baseT/Half 10baseT/Full
+\t                        100baseT/Half 100baseT/Full
+\t                        1000baseT/Full
+\tSupported pause frame use: No
+\tSupports auto-negotiation: Yes
+\tSupported FEC modes: Not reported
+\tAdvertised link modes:  {modes}
+\tAdvertised pause frame use: {pause}
+\tAdvertised auto-negotiation: {negotiates}
+\tAdvertised FEC modes: Not reported
+\tSpeed: {speed}Mb/s
+\tDuplex: Full
+\tAuto-negotiation: {negotiates}
+\tPort: Twisted Pair
+\tLink detected: yes
+"""
+ALL_MODES = "\n\t                        ".join(
+    ("10baseT/Half 10baseT/Full", "100baseT/Half 100baseT/Full", "1000baseT/Full")
+)
+
+
+def speed_bench(bench: Bench, pause: str = "No", negotiates: str = "on", follows: bool = True) -> None:
+    """Add an ethtool that stores the advertised modes, and a device that follows it or stays at 1000 Mbit/s."""
+    words = {"pause": pause, "negotiates": negotiates}
+    for mask, modes, speed in (("8", "100baseT/Full", 100), ("2f", ALL_MODES, 1000), ("602f", ALL_MODES, 1000)):
+        (bench.bin / f"0x{mask}").write_text(SPEED.format(modes=modes, speed=speed if follows else 1000, **words))
+        (bench.bin / f"0x{mask}.speed").write_text(f"{speed if follows else 1000}\n")
+    (bench.bin / "now").write_text((bench.bin / "0x2f").read_text())
+    file = bench.device_file("speed", "1000")
+    bench.command(
+        "ethtool",
+        f"#!/bin/sh\ncd {bench.bin}\n[ $# = 1 ] && exec cat now\n[ -e $4 ] || exit 1\n"
+        f"echo $4 >>masks; cp $4 now; cp $4.speed {file}\n",
+    )
+
+
+def test_a_speed_is_advertised_alone_and_the_old_modes_are_back_afterwards(bench: Bench) -> None:
+    speed_bench(bench, pause="Symmetric Receive-only")
+    (bench.bin / "0x6008").write_text((bench.bin / "0x8").read_text())
+    (bench.bin / "0x6008.speed").write_text("100\n")
+    tuned = bench.apply("speed", 100)
+    assert (tuned.outcome, tuned.found) == (SettingOutcome.APPLIED, "advertises 100baseT/Full")
+    bench.undo()
+    # Pause frames stay advertised as they were.
+    assert (bench.bin / "masks").read_text().split() == ["0x6008", "0x602f"]
+
+
+def test_a_link_that_stays_at_its_speed_is_no_success(bench: Bench) -> None:
+    speed_bench(bench, follows=False)
+    tuned = bench.apply("speed", "100")
+    assert tuned.outcome is SettingOutcome.UNSUPPORTED
+    assert tuned.why == "driver or switch port did not follow: the link runs at 1000 Mbit/s"
+    bench.undo()
+
+
+@pytest.mark.parametrize(
+    ("value", "why"), [(10000, "eth0 does not support 10000baseT/Full"), (1000, "does not negotiate its speed")]
+)
+def test_a_speed_that_cannot_be_set_is_unsupported(bench: Bench, value: int, why: str) -> None:
+    speed_bench(bench, negotiates="off" if value == 1000 else "on")
+    tuned = bench.apply("speed", value)
+    assert tuned.outcome is SettingOutcome.UNSUPPORTED
+    assert why in tuned.why
+
+
+@pytest.mark.parametrize("value", ["100-half", 100.0, True, "fast", 42])
+def test_other_speeds_are_refused(value: object) -> None:
+    with pytest.raises(ValueError, match=r"a speed in Mbit/s: 10, 100, 1000, 2500, 5000 or 10000"):
+        find_setting("speed").parse(value)
