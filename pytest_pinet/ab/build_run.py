@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 import pytest
@@ -16,7 +17,8 @@ from pytest_pinet.ab.exact_run import measure_exact
 from pytest_pinet.ab.options import ABOptions, read_ab_options
 from pytest_pinet.ab.records import changed_record, ran_records
 from pytest_pinet.ab.rounds import Boards, BootTrouble, Rounds
-from pytest_pinet.ab.series import SAME_CALLS, PingSeries, Rules, TurnSeries, connections_per_boot
+from pytest_pinet.ab.series import SAME_CALLS, EventSeries, PingSeries, Rules, TurnSeries, connections_per_boot
+from pytest_pinet.ab.values import ValueSeries, tolerance_of
 from pytest_pinet.errors import (
     BuildError,
     ChangedBuildError,
@@ -35,6 +37,7 @@ from pytest_pinet.lab.link.path_setup import set_up
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.background import background
 from pytest_pinet.measure.comparison import StateComparison
+from pytest_pinet.measure.events import Counted
 from pytest_pinet.measure.figures import Probe
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
@@ -54,7 +57,7 @@ from pytest_pinet.session.plain_measuring import PlainMeasuring
 from pytest_pinet.session.session import PinetSession
 from pytest_pinet.session.settings import settings
 
-T = TypeVar("T", TurnSeries, PingSeries)
+T = TypeVar("T", TurnSeries, PingSeries, EventSeries, ValueSeries)
 
 
 class AcceptedMeasuring:
@@ -141,8 +144,10 @@ class AlternatingMeasuring:
     def measure(self, call: GateCall, job: GateJob) -> ResultRecord:
         if isinstance(job, Kselftest | StateComparison):
             self._leave_out("a selftest of the kernel" if isinstance(job, Kselftest) else "a comparison of two states")
+        if isinstance(job, Counted):
+            return self._counted(call, job)
         if isinstance(job, Probe):
-            self._leave_out(job.key)
+            return self._probed(call, job)
         return self._pinged(call, job) if isinstance(job, Ping) else self._measured_traffic(call, job)
 
     def _measured_traffic(self, call: GateCall, traffic: Traffic) -> ResultRecord:
@@ -165,6 +170,36 @@ class AlternatingMeasuring:
             series.turns.append((self.boots.side, self._plain.measure(call, ping)))
             self.rounds.tested(call.item).add(series)
         boots = self.boots.of(call.link.combination.dut.node.name)
+        return series.record().replace(ran=ran_records(boots, call.link.dut.device))
+
+    def _counted(self, call: GateCall, counted: Counted) -> ResultRecord:
+        """Count events of build B in its first boot, and of A only if B has too many bad ones."""
+        series = self._of_call(call.item, EventSeries)
+        if series is None:
+            false = self._plain.error_rate / max(self._values(), 1)
+            series = EventSeries(replace(counted, rule=replace(counted.rule, false=false)), call.link)
+        if self.is_measuring(call.item) and not series.decided:
+            wanted = series.wanted(self.boots.side)
+            if wanted is not None:
+                series.records[self.boots.side] = self._plain.measure(call, wanted)
+            self.rounds.tested(call.item).add(series)
+        boots = self.boots.of(call.link.combination.dut.node.name)
+        return series.record().replace(ran=ran_records(boots, call.link.dut.device))
+
+    def _probed(self, call: GateCall, probe: Probe) -> ResultRecord:
+        series = self._of_call(call.item, ValueSeries)
+        if series is None:
+            key = MetricKey(call.link.combination.identity, Traffic(Direction.TX), Direction.TX)
+            tolerance = tolerance_of(call.limits, key)
+            most_boots = self.boots.options.most_boots
+            series = ValueSeries(probe, tolerance, self._plain.error_rate, self._values, most_boots)
+        if series.probe.key != probe.key:
+            raise ConfigError(f"{call.item.nodeid} measures {probe.key}, not {series.probe.key}: {SAME_CALLS}")
+        boots = self.boots.of(call.link.combination.dut.node.name)
+        if self.is_measuring(call.item) and not series.decided:
+            record = self._plain.measure(replace(call, limits=()), probe)
+            series.add(boots[-1].side, boots[-1].turn.started_s, record)
+            self.rounds.tested(call.item).add(series)
         return series.record().replace(ran=ran_records(boots, call.link.dut.device))
 
     def _leave_out(self, what: str) -> NoReturn:
@@ -225,7 +260,7 @@ class AlternatingMeasuring:
                 continue
             for series in one.series:
                 series.give_up()
-                yield one.item, series.record() if isinstance(series, PingSeries) else self._record(series)
+                yield one.item, self._record(series) if isinstance(series, TurnSeries) else series.record()
 
 
 def _tolerance(link: Link, traffic: Traffic, way: Direction, limits: Sequence[Limit]) -> float:

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from pytest_pinet.ab.boots import BuildBooter, known_good_error
-from pytest_pinet.ab.series import PingSeries, TurnSeries
+from pytest_pinet.ab.series import EventSeries, PingSeries, TurnSeries
+from pytest_pinet.ab.values import ValueSeries
 from pytest_pinet.errors import (
     BuildError,
     ConsoleError,
@@ -72,7 +73,7 @@ class ABTestState:
     """
 
     item: pytest.Item
-    series: list[TurnSeries | PingSeries] = field(default_factory=list)
+    series: list[TurnSeries | PingSeries | EventSeries | ValueSeries] = field(default_factory=list)
     calls: int = 0
     turns: list[Side] = field(default_factory=list)
     troubles: list[BootTrouble] = field(default_factory=list)
@@ -109,7 +110,7 @@ class ABTestState:
         """End the test with this error or skip."""
         self.error = error
 
-    def add(self, series: TurnSeries | PingSeries) -> None:
+    def add(self, series: TurnSeries | PingSeries | EventSeries | ValueSeries) -> None:
         """Keep the measurements of the current gate call, from its first boot on."""
         if len(self.series) < self.calls:
             self.series.append(series)

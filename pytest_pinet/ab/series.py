@@ -19,8 +19,11 @@ from pytest_pinet.judge.difference import Difference
 from pytest_pinet.judge.events import DROPS_MAX
 from pytest_pinet.judge.extras import PingTurns
 from pytest_pinet.judge.preconditions import management_trouble, rate_bps
+from pytest_pinet.judge.shares import Events, judge_builds, wants_a
 from pytest_pinet.judge.turns import MeasuredTurn, Side, connections_per_turn, judge_boots
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.events import Counted, events_of, judged
+from pytest_pinet.measure.figures import figures_record
 from pytest_pinet.measure.link_result import settings_of
 from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
@@ -244,6 +247,62 @@ class PingSeries:
         notes = [*last.notes, *([why] if why else [])]
         message = f"{last.message}: {why}" if why and verdict is not Verdict.PASS else last.message
         return last.replace(verdict=verdict, message=message, notes=notes)
+
+
+@dataclass
+class EventSeries:
+    """The events of a gate call such as ``gate.boots``: of build B first, and of A only if B has too many bad ones."""
+
+    counted: Counted
+    link: Link
+    records: dict[Side, ResultRecord] = field(default_factory=dict)
+    given_up: bool = False
+
+    @property
+    def found(self) -> dict[Direction, Difference]:
+        """Empty, because events have no goodput to compare."""
+        return {}
+
+    @property
+    def values(self) -> int:
+        """How many values are judged: the share of bad events."""
+        return 1
+
+    def events(self, side: Side) -> Events:
+        return events_of(self.records[side], self.counted) if side in self.records else Events()
+
+    @property
+    def _verdict(self) -> Verdict | None:
+        return judge_builds(self.events(Side.B), self.events(Side.A), self.counted.rule)
+
+    @property
+    def decided(self) -> bool:
+        """Whether more turns would change nothing."""
+        return self._verdict is not None or self.given_up
+
+    def wanted(self, side: Side) -> Counted | None:
+        """Return what to measure in a turn of this build; None if the turn of the other build comes first."""
+        b = self.events(Side.B)
+        if side is Side.B:
+            return None if b.count else self.counted
+        rule = self.counted.rule
+        return replace(self.counted, decide=lambda a: judge_builds(b, a, rule)) if wants_a(b, rule) else None
+
+    def give_up(self) -> None:
+        """Judge as it is, because there are no more turns."""
+        self.given_up = True
+
+    def record(self) -> ResultRecord:
+        """Return the result of the build under test with the verdict on both builds; pass while undecided."""
+        verdict = self._verdict or (Verdict.INCONCLUSIVE if self.given_up else Verdict.PASS)
+        a, b, last = self.events(Side.A), self.events(Side.B), self.records.get(Side.B)
+        more = f"of the known-good build, {a.words(self.counted.noun)}" if a.count else ""
+        name = self.counted.figure.name
+        own = {name: judged(self.counted, b, verdict, more)}
+        if last is None:
+            return figures_record(self.link, self.counted, (), own)
+        figures = {**(last.figures or {}), **own}
+        return last.replace(verdict=verdict, figures=figures, message=f"{name}: {own[name].reason}")
 
 
 def counted_ways(one: Connection) -> list[Direction]:

@@ -105,6 +105,15 @@ class LimitSection(Section):
     late: Percentage | None = Field(
         None, description="largest share of the probes of gate.latency that are later than its after="
     )
+    idle_loss: Percentage | None = Field(
+        None, description="largest share of the idle pings of gate.idle that are lost, such as '1%'"
+    )
+    first_answer: Latency | None = Field(
+        None, description="longest time to the first answer after the idle time of gate.idle, such as '500 ms'"
+    )
+    first_second: Percentage | None = Field(
+        None, description="smallest goodput of the first second after an idle time, as a share of the line rate"
+    )
     marginal: Marginal | None = Field(
         None, description="width of the band, as a share of the limit, where a value that meets the limit is marginal"
     )

@@ -91,7 +91,7 @@ def judge_figure(
         return FigureRuling(found, missing > 0 and not over)
     verdict, reason = threshold.judge(value)
     found = replace(found, verdict=verdict, reason=reason, limit=threshold)
-    if figure.unit == "share":
+    if figure.unit == "share" and figure.better is Better.DOWN:
         return _by_misses(found, threshold, plan, over)
     return _by_level(figure, found, threshold, connections, plan, reference)
 

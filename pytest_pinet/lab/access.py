@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -39,6 +40,15 @@ if TYPE_CHECKING:
 ACQUIRE_TIMEOUT_S = 300.0
 # Prepares the nodes of a combination (given by name) before their link is opened.
 Prepare = Callable[[Combination, Mapping[str, NodeSession]], None]
+
+
+@dataclass(frozen=True)
+class OpenLink:
+    """The link that is open now. ``connected`` opens it again after ``undo`` was closed."""
+
+    undo: UndoStack
+    watch: KernelWatch
+    connected: Callable[[], Link]
 
 
 class LabAccess:
@@ -75,6 +85,7 @@ class LabAccess:
         self._error: PinetError | None = None
         self._switches: dict[str, ManagedSwitch] = {}
         self._watch: KernelWatch | None = None
+        self._open: OpenLink | None = None
         self._warnings: list[str] = []
 
     def prepare_with(self, prepare: Prepare) -> None:
@@ -176,38 +187,65 @@ class LabAccess:
         switches = {name: self.switch(name) for name in switches_of(combination)}
         undo = UndoStack()
         with self._watched(combination, sessions) as watch:
-            try:
+
+            def connected() -> Link:
                 with doing(f"cable and check {combination.id}"):
                     opened = connect(combination, sessions, switches, undo, booted, self.scale.share)
                 tuning_session.apply(opened, running_part(combination.tuning), undo)
-                yield opened
+                return opened
+
+            try:
+                self._open = OpenLink(undo, watch, connected)
+                yield connected()
             finally:
+                self._open = None
                 watch.disarm()
                 for session in sessions.values():
                     if session.ready and session.name in watch.broken:
                         session.shell.doubt()
                 self._warnings += undo.close([*pool.lost(nodes), *pool.lost_places(combination.places)])
 
+    def reboot(self, link: Link) -> None:
+        """Undo all changes of the open link, boot its device under test once, and log in; ``reconnect`` comes next.
+
+        Raises ConsoleError, SshError or BuildError if the board does not come up, LabError.
+        """
+        opened, session = self._open, link.dut.session
+        assert opened is not None, "the link is not open"
+        self._warnings += opened.undo.close()
+        opened.watch.disarm()
+        try:
+            session.boot_once()
+            session.begin_use()
+        finally:
+            opened.watch.restarted(session.name, session.shell if session.ready else None)
+            if session.ready:
+                session.shell.watch_with(opened.watch.interrupt)
+
+    def reconnect(self, link: Link) -> None:
+        """Open the link again after ``reboot``: ``link`` is then what a new link would be. Raises PinetError."""
+        assert self._open is not None, "the link is not open"
+        found = self._open.connected()
+        link.ends, link.states, link.tunings = found.ends, found.states, found.tunings
+        link.combination = found.combination
+
     @contextmanager
     def _watched(self, combination: Combination, sessions: Mapping[str, NodeSession]) -> Iterator[KernelWatch]:
         """Watch the consoles of these nodes. A node whose kernel crashes is rebooted before its next use."""
         records = {name: session.record for name, session in sessions.items() if session.record is not None}
         logs = [SshKernelLog(n, s.shell) for n, s in sessions.items() if s.record is None and s.boots]
-        records |= {log.record.node: log.record for log in logs}
-        watch = self._watch = KernelWatch(records, {combination.dut.node.name})
+        watch = self._watch = KernelWatch(records, {combination.dut.node.name}, logs)
         for session in sessions.values():
             session.shell.watch_with(watch.interrupt)
         try:
             watch.check()
             yield watch
-            for log in logs:
-                log.look()
+            watch.look()
             watch.last_look()
         except PinetError:
             # A node with a crashed kernel does not answer over ssh either. Report the crash, which is the cause.
-            for log in logs:
-                with suppress(SshError):
-                    log.look()
+            with suppress(SshError):
+                watch.look()
             watch.check()
             raise
         finally:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, MutableMapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
 
@@ -20,7 +20,7 @@ from pytest_pinet.model.figures import Figure, Sample
 from pytest_pinet.model.judgement import FigureJudgement, MeasurementJudgement
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.traffic import Direction, PathSetup, Traffic
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.sentences import figures_text, tuning_notes
 from pytest_pinet.traffic.tool import Watch
@@ -47,6 +47,29 @@ class Probe(Protocol):
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Measure once, on a fresh connection. ``watch`` is called throughout and can end it by raising LabError."""
+
+
+@dataclass(frozen=True)
+class OnPath:
+    """A probe over a path with a setup, such as traffic in the background. The setup is part of the key."""
+
+    probe: Probe
+    setup: PathSetup
+
+    @property
+    def key(self) -> str:
+        return f"{self.probe.key}{self.setup.key}"
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        return self.probe.figures
+
+    @property
+    def seconds(self) -> float:
+        return self.probe.seconds
+
+    def once(self, link: Link, watch: Watch | None) -> Sample:
+        return self.probe.once(link, watch)
 
 
 def measure(
@@ -101,13 +124,18 @@ def figures_record(
     link: Link, probe: Probe, samples: Sequence[Sample], figures: dict[str, FigureJudgement], /, **values: object
 ) -> ResultRecord:
     """Return the result: the worst verdict of the values, and a sentence about them."""
+    verdict, reason = worst_first(figures)
+    tool = next((one.tool for one in samples if one.tool), None)
+    return link_result(link, probe.key, MeasurementJudgement(verdict, reason), figures=figures, tool=tool, **values)
+
+
+def worst_first(figures: Mapping[str, FigureJudgement]) -> tuple[Verdict, str]:
+    """Return the worst verdict of these values, and a sentence: why, and then the other values."""
     worst = min(figures, key=lambda name: SEVERITY.index(figures[name].verdict))
     verdict = figures[worst].verdict
     others = {name: one for name, one in figures.items() if verdict is Verdict.PASS or name != worst}
     said = [] if verdict is Verdict.PASS else [figures[worst].reason]
-    reason = "; ".join([*said, *([figures_text(others)] if others else [])])
-    tool = next((one.tool for one in samples if one.tool), None)
-    return link_result(link, probe.key, MeasurementJudgement(verdict, reason), figures=figures, tool=tool, **values)
+    return verdict, "; ".join([*said, *([figures_text(others)] if others else [])])
 
 
 def sample_notes(samples: Sequence[Sample]) -> list[str]:

@@ -57,8 +57,13 @@ PACKETS = Figure("packets", "/s", Better.UP)
 P50, P90, P99 = (Figure(name, "s", Better.DOWN) for name in ("p50", "p90", "p99"))
 # One probe in 5 s, a thousand each second.
 LATE = Figure("late", "share", Better.DOWN, least=0.0002)
+# After an idle time. Differences below a millisecond do not count.
+IDLE_LOSS = Figure("idle_loss", "share", Better.DOWN)
+FIRST_ANSWER = Figure("first_answer", "s", Better.DOWN, least=0.001)
+FIRST_SECOND = Figure("first_second", "share", Better.UP)
+_AFTER_IDLE = (IDLE_LOSS, FIRST_ANSWER, FIRST_SECOND)
 # Values with a limit, by the word for it in lab files, markers and calls.
-FIGURES = {figure.name: figure for figure in (TRANSACTIONS, CONNECTIONS, PACKETS, P50, P90, P99, LATE)}
+FIGURES = {figure.name: figure for figure in (TRANSACTIONS, CONNECTIONS, PACKETS, P50, P90, P99, LATE, *_AFTER_IDLE)}
 
 
 @dataclass(frozen=True)

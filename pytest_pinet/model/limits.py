@@ -87,6 +87,9 @@ class Metric(StrEnum):
     P90 = "p90"
     P99 = "p99"
     LATE = "late"
+    IDLE_LOSS = "idle_loss"
+    FIRST_ANSWER = "first_answer"
+    FIRST_SECOND = "first_second"
 
 
 METRICS = tuple(metric.value for metric in Metric)

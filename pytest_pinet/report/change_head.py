@@ -126,7 +126,10 @@ def _nic(result: ResultRecord) -> str:
 
 
 def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord]:
-    if not result.directions:
+    if result.figures is not None and not accepted:
+        for name, one in result.figures.items():
+            yield _entry(result, name, one.verdict, one.reason)
+    elif not result.directions:
         broke = result.verdict is Verdict.FAIL and not result.has_no_rate
         finding = result.finding or KERNEL if broke else ""
         yield _entry(result, "", result.verdict, first_paragraph(result.message)).replace(finding=finding)

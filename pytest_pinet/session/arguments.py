@@ -14,9 +14,9 @@ from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.profile import OTHER_WORDS, PROFILES, most_specific
 from pytest_pinet.matrix.expansion import Request
 from pytest_pinet.model.lab import Lab, names_of
-from pytest_pinet.model.limits import WAYS, WORDS, Limit, Metric, Origin, Scope, parse_arguments, parse_limit
+from pytest_pinet.model.limits import PART_FORM, WAYS, WORDS, Limit, Metric, Origin, Scope, parse_arguments, parse_limit
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Bitrate, Share, parse_duration, parse_size
+from pytest_pinet.model.quantities import Bitrate, Share, parse_duration, parse_size, parse_text
 from pytest_pinet.model.topology import KINDS, all_names, parse_topology
 from pytest_pinet.model.traffic import PathSetup
 from pytest_pinet.model.tuning import UNTUNED
@@ -181,11 +181,46 @@ class LatencyLimits(FigureLimits, total=False):
     late: str | None
 
 
+class IdleLimits(FigureLimits, total=False):
+    """The limits of ``gate.idle``: lost idle pings, the time to the first answer, and the first second of traffic."""
+
+    idle_loss: str | None
+    first_answer: str | None
+    first_second: str | None
+
+
 def parse_seconds(name: str, value: Duration) -> float:
     """Read a duration, in seconds."""
     if isinstance(value, bool) or (isinstance(value, int | float) and not 0 <= value < float("inf")):
         raise ConfigError(f"{name}={value!r}: expected a number of seconds or text such as '10 s'")
     return parse_duration(value) if isinstance(value, str) else float(value)
+
+
+SILENCE_FORM = "the longest silence, and its share of the flaps, such as '4 s in 90%'"
+
+
+def parse_silence(value: str | None) -> tuple[float, float]:
+    """Read ``4 s in 90%``: the longest silence (s), and the share of flaps that may exceed it. None: 2% of any."""
+    if value is None:
+        return float("inf"), 0.02
+    longest, word, share = value.partition(" in ") if isinstance(value, str) else ("", "", "")
+    try:
+        if word:
+            return parse_duration(longest), parse_share_of("silence", f"{100 - Share.parse(share).fraction * 100:g}%")
+    except ValueError:
+        pass
+    raise ConfigError(f"silence={value!r}: expected {SILENCE_FORM}")
+
+
+def parse_share_of(name: str, value: str) -> float:
+    """Read a share from 0 to 1, less than 1."""
+    try:
+        found = Share.parse(parse_text(value, PART_FORM), PART_FORM).fraction
+    except ValueError as error:
+        raise ConfigError(f"{name}={value!r}: {error}") from None
+    if found >= 1:
+        raise ConfigError(f"{name}={value!r}: expected {PART_FORM}, less than 100%")
+    return found
 
 
 def parse_octets(name: str, value: Size | None) -> int | None:

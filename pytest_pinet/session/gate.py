@@ -12,13 +12,18 @@ import pytest
 
 from pytest_pinet.errors import ConfigError, Inconclusive, InvalidMeasurement
 from pytest_pinet.execution.names import unknown
+from pytest_pinet.judge.shares import ShareRule
 from pytest_pinet.judge.starts import cap_for
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.boots import Boots
 from pytest_pinet.measure.comparison import State, StateComparison
 from pytest_pinet.measure.connections import Connections
-from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.events import Counted
+from pytest_pinet.measure.figures import OnPath, Probe
+from pytest_pinet.measure.idle import IDLE_S, Idle
 from pytest_pinet.measure.latency import Latency
 from pytest_pinet.measure.packets import Packets
+from pytest_pinet.measure.recovery import RECOVERY_TIMEOUT_S, Recovery
 from pytest_pinet.measure.transactions import Transactions
 from pytest_pinet.model.figures import FIGURES
 from pytest_pinet.model.limits import WORDS, Limit, Metric, Origin, Scope, parse_arguments
@@ -26,6 +31,7 @@ from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import (
+    USUAL_PATH,
     USUAL_TIMEOUT_S,
     WARMUP_CAP_S,
     Direction,
@@ -51,6 +57,7 @@ from pytest_pinet.session.arguments import (
     ConnectionLimits,
     Duration,
     FlowLimits,
+    IdleLimits,
     LatencyLimits,
     Limits,
     PacketLimits,
@@ -419,6 +426,72 @@ class Gate:
 
         return self._figures(link, "latency", probe, profile, limits)
 
+    def recovery(
+        self,
+        link: Link,
+        *,
+        count: int = 5,
+        silence: str | None = None,
+        goodput: str = "0%",
+        down: Duration = 1.0,
+        profile: str | None = None,
+    ) -> ValuesResult:
+        """Take the carrier of the device under test away at the far end for ``down``, again and again.
+
+        ``silence`` is the longest silence and its share of the flaps, such as ``'4 s in 90%'``; without it, a link must
+        come back within 45 s in 98% of the flaps. ``goodput`` is the least goodput afterwards, as a share of the line
+        rate. ``count`` good flaps pass; after a bad one, more flaps follow. Skips the test where the carrier must not
+        be taken away. The device under test itself is not touched.
+        """
+
+        def make() -> Probe:
+            longest_s, allowed = arguments.parse_silence(silence)
+            least = arguments.parse_share_of("goodput", goodput)
+            seconds = arguments.parse_seconds("down", down)
+            probe = Recovery(self._session.access.tool, seconds, min(longest_s, RECOVERY_TIMEOUT_S), least)
+            rule = ShareRule.passing_after(arguments.parse_count("count", count), allowed)
+            return Counted(probe, "flaps", rule, probe.why_bad)
+
+        return self._figures(link, "recovery", make, profile, {})
+
+    def idle(
+        self, link: Link, *, idle: Duration | None = None, profile: str | None = None, **limits: Unpack[IdleLimits]
+    ) -> ValuesResult:
+        """Leave the link idle, then send: the loss of idle pings, the first answer, the first second of traffic.
+
+        ``idle`` is the length of each idle time: by default 4 s (profile fast), 20 s (standard) or 300 s. In its first
+        half a ping is sent each 0.1 s, in its second half nothing. Several idle times are measured. Limits:
+        ``idle_loss`` and ``first_answer`` (at most), ``first_second`` (at least, as a share of the line rate). Raises
+        TrafficError if no answer comes within 10 s.
+        """
+
+        def make() -> Probe:
+            usual_s = IDLE_S[self._session.profile(self._item, profile).name]
+            seconds = usual_s if idle is None else arguments.parse_seconds("idle", idle)
+            return Idle(self._session.access.tool, seconds)
+
+        return self._figures(link, "idle", make, profile, limits)
+
+    def boots(
+        self, link: Link, *, count: int = 33, bad: str = "2%", latency: str = "100 ms", profile: str | None = None
+    ) -> ValuesResult:
+        """Boot the device under test again and again, and count the bad boots.
+
+        A boot is bad if the board or its link does not come up, if the link is slow, or if the mean round trip of pings
+        is above ``latency``. ``bad`` is the share that may be bad. ``count`` good boots pass: 33 find one bad boot in
+        seven, 10 find two in five. After a bad boot, more boots follow. Of two builds, the known-good one boots only if
+        the build under test has too many bad boots.
+        """
+
+        def make() -> Probe:
+            access, seconds = self._session.access, arguments.parse_seconds("latency", latency)
+            probe = Boots(access.reboot, access.reconnect, seconds)
+            allowed = arguments.parse_share_of("bad", bad)
+            rule = ShareRule.passing_after(arguments.parse_count("count", count), allowed)
+            return Counted(probe, "boots", rule, probe.why_bad)
+
+        return self._figures(link, "boots", make, profile, {})
+
     def _figures(
         self,
         link: Link,
@@ -433,6 +506,9 @@ class Gate:
         """
         try:
             probe = make()
+            setup = self._setup(link, 4, None)
+            if setup != USUAL_PATH:
+                probe = OnPath(probe, setup)
             own = self._limits(link, limits)
             accepted = [one.name for one in probe.figures if one.name in FIGURES]
             for limit in own:

@@ -21,6 +21,7 @@ from pytest_pinet.judge.turns import Side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.path_setup import set_up
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.measure import events as measure_events
 from pytest_pinet.measure import figures as measure_figures
 from pytest_pinet.measure import kselftest as measure_kselftest
 from pytest_pinet.measure import measurement
@@ -99,6 +100,8 @@ class PlainMeasuring:
         link = call.link
         if isinstance(job, Ping):
             return measure_ping.measure(link, job, call.limits, call.profile, raw, self.access.watch, self._strict)
+        if isinstance(job, measure_events.Counted):
+            return measure_events.measure(link, job, raw, self.access.watch)
         if isinstance(job, measure_figures.Probe):
             plan = GatePlan(call.limits, call.profile, {}, False, self.error_rate, self._strict)
             return measure_figures.measure(link, job, plan, lambda _: Reference(), raw, self.access.watch)

@@ -6,6 +6,7 @@ Limits hold for every healthy NIC; more specific limits of the lab file take pre
 
 import pytest
 
+from pytest_pinet.errors import Inconclusive
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.session.gate import Gate
 
@@ -16,9 +17,8 @@ EACH_WAY = pytest.mark.parametrize("direction", ["tx", "rx"])
 WIRED, WIRELESS = "5 ms", "30 ms"
 
 
-def round_trip(link: Link) -> str:
-    """Return the limit on the mean round trip over the idle link."""
-    return WIRELESS if link.combination.dut.interface.nic.wireless else WIRED
+def is_wireless(link: Link) -> bool:
+    return link.combination.dut.interface.nic.wireless
 
 
 @FAST
@@ -30,13 +30,34 @@ def test_line_rate(link: Link, gate: Gate, direction: str) -> None:
 
 @FAST
 def test_ping(link: Link, gate: Gate) -> None:
-    gate.ping(link, count=25, interval=0.2, loss="0%", latency=round_trip(link))
+    gate.ping(link, count=25, interval=0.2, loss="0%", latency=WIRELESS if is_wireless(link) else WIRED)
 
 
 @STANDARD
 @pytest.mark.pinet(min="70% of published")
 def test_both_ways(link: Link, gate: Gate) -> None:
     gate.tcp(link, "bidir", max_drops=0)
+
+
+@STANDARD
+@EACH_WAY
+def test_packets(link: Link, gate: Gate, direction: str) -> None:
+    """Counts small packets, whose number a processor limits. Only a baseline or another build judges their number."""
+    try:
+        gate.packets(link, direction, profile="fast")
+    except Inconclusive as reason:
+        if "the sender limits" not in str(reason):
+            raise
+        pytest.skip("the sender has no time to send more small packets than the receiver takes: no value")
+
+
+@STANDARD
+@pytest.mark.parametrize("load", [None, "rx"], ids=["idle", "loaded"])
+def test_latency(link: Link, gate: Gate, load: str | None) -> None:
+    """Measures late round trips. Beside a TCP stream, packets wait in the queues of the link."""
+    wireless = is_wireless(link)
+    after = ("200 ms" if wireless else "20 ms") if load is None else "500 ms" if wireless else "200 ms"
+    gate.latency(link, load, after=after, late="1%" if load is None else "5%")
 
 
 @STANDARD
@@ -74,3 +95,19 @@ def test_background(link: Link, gate: Gate) -> None:
     """Sends or forwards for a minute while other traffic comes in: a queue stopped (raspberrypi/linux 7024)."""
     with gate.background(link, "rx"):
         gate.tcp(link, "tx", duration="60 s", profile="fast", max_drops=0)
+
+
+@SOAK
+@EACH_WAY
+@pytest.mark.pinet(topology="chain", tuning={"nat": "masquerade"}, tuning_required=True)
+def test_nat(link: Link, gate: Gate, direction: str) -> None:
+    """Forwards with address translation: 200 instead of 325 Mbit/s, on one processor (openwrt 17611)."""
+    gate.tcp(link, direction)
+
+
+@SOAK
+@pytest.mark.pinet(min="90% of published", tuning=[{"speed": mbps} for mbps in (10, 100, 1000)], tuning_required=True)
+def test_speeds(link: Link, gate: Gate) -> None:
+    """Sends at each speed: a link of 10 Mbit/s carried nothing (armbian 8575)."""
+    for direction in ("tx", "rx"):
+        gate.tcp(link, direction)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
 from pytest_pinet.errors import InvalidMeasurement, KernelError, LabError, PinetError
@@ -19,10 +19,14 @@ class KernelWatch:
 
     A kernel failure on a node in ``under_test`` is a KernelError, which fails the test. On another node it is a
     LabError, since that kernel is not under test. Under-voltage on any node is an InvalidMeasurement. Thread-safe.
+    ``logs`` are the logs of the nodes without a console.
     """
 
-    def __init__(self, records: Mapping[str, ConsoleRecord], under_test: Collection[str]) -> None:
-        self._records = dict(records)
+    def __init__(
+        self, records: Mapping[str, ConsoleRecord], under_test: Collection[str], logs: Iterable[SshKernelLog] = ()
+    ) -> None:
+        self._logs = {log.record.node: log for log in logs}
+        self._records = {**records, **{node: log.record for node, log in self._logs.items()}}
         self._under_test = frozenset(under_test)
         self._lock = threading.Lock()
         self._armed = True
@@ -35,6 +39,21 @@ class KernelWatch:
             # Every boot prints the RESTART line, and may cause a short under-voltage. `_look` finds an under-voltage
             # that lasts.
             record.take((KernelEventKind.RESTART, KernelEventKind.UNDER_VOLTAGE))
+
+    def look(self) -> None:
+        """Read the kernel messages of the nodes without a console. Raises SshError."""
+        for log in self._logs.values():
+            log.look()
+
+    def restarted(self, node: str, shell: Shell | None) -> None:
+        """Go on to watch a node that we booted. ``shell`` is None if it did not come up."""
+        self._armed = True
+        self._records[node].take((KernelEventKind.RESTART, KernelEventKind.UNDER_VOLTAGE))
+        if shell is None:
+            self._logs.pop(node, None)
+            return
+        if node in self._logs:
+            self._logs[node].restarted(shell)
 
     def check(self) -> None:
         """Raise the error of a finding. Later calls raise the first error again, because the test must not go on."""
@@ -112,6 +131,10 @@ class SshKernelLog:
         self.record = ConsoleRecord(node)
         self._shell = shell
         self._since = self._read(_LAST).strip() or "0"
+
+    def restarted(self, shell: Shell) -> None:
+        """Look at the log of another boot from now on."""
+        self._shell, self._since = shell, "0"
 
     def look(self) -> None:
         """Add the messages since the last look. Raises SshError."""

@@ -292,6 +292,15 @@ class NodeSession:
         self.switch_on()
         self.log_in()
 
+    def boot_once(self) -> None:
+        """Boot the node and log in, without a second attempt; then start its build under test and boot tuning.
+
+        Raises ConsoleError or SshError if it does not come up in time, BuildError, LabError.
+        """
+        self._reboot()
+        if self._deployment is not None:
+            self._deployment.after_boot()
+
     def _connect_in_time(self) -> None:
         try:
             self._connect(Deadline(self.node.boot_timeout_s))

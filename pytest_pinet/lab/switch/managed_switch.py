@@ -7,6 +7,7 @@ the original state of each port.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -170,6 +171,32 @@ class ManagedSwitch:
         """Bring a port up or down; returns when the switch shows it. ``undo`` restores the port."""
         self.require(Capability.ADMIN)
         self._set(port, PortState(admin_up=up), undo)
+
+    def interrupt(self, port: str, seconds: float, undo: UndoStack) -> None:
+        """Take a port down for so many seconds; returns when the switch shows it up. ``undo`` brings it up, too.
+
+        The switch is not read while the port is down, because some switches show a change only seconds later.
+        """
+        self.require(Capability.ADMIN)
+        before, up = self.state(port), PortState(admin_up=True)
+        if before.admin_up is False:
+            raise SwitchError(f"port {port} of switch {self.name} is administratively down", "enable the port")
+        held = port in self._found
+        self._remember({port: before}, ["admin_up"])
+
+        def back() -> None:
+            if held:
+                self._apply({port: up}, {port: self.state(port)})
+            else:
+                self.restore([port])
+
+        undo.add(f"up on port {port} of switch {self.name}", back)
+        self._backend.configure({port: PortState(admin_up=False)})
+        time.sleep(seconds)
+        self._apply({port: up}, {})
+        if not held:
+            self._journal.forget(self.name, [port])
+            del self._found[port]
 
     def set_vlan(self, port: str, vlan: int, undo: UndoStack | None = None) -> None:
         """Put a port into an access VLAN (1 to 4094); returns when the switch shows it. ``undo`` restores the port."""

@@ -8,8 +8,8 @@ from tests.support.gate_project import NewProject
 
 SUITE = "pytest_pinet.suites.test_everyday"
 FAST = {"test_line_rate", "test_ping"}
-STANDARD = FAST | {"test_both_ways", "test_path", "test_ipv6"}
-SOAK = STANDARD | {"test_long_both_ways", "test_without_a_drop", "test_background"}
+STANDARD = FAST | {"test_both_ways", "test_packets", "test_latency", "test_path", "test_ipv6"}
+SOAK = STANDARD | {"test_long_both_ways", "test_without_a_drop", "test_background", "test_nat", "test_speeds"}
 
 
 @pytest.mark.parametrize(("profile", "parts"), [("fast", FAST), ("standard", STANDARD), ("soak", SOAK), ("full", SOAK)])

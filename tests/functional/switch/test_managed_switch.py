@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -250,6 +251,37 @@ def test_single_settings_are_read_back_and_undone(bench: LinuxBench) -> None:
         CapabilityError, match=r"switch sw \(backend linux\) cannot switch the power of a port; its capabilities: "
     ):
         switch.set_poe("p1", True)
+
+
+def test_an_interrupted_port_comes_up_again(bench: LinuxBench) -> None:
+    switch, undo = bench.open(), UndoStack()
+    switch.interrupt("p1", 0.01, undo)
+    assert switch.state("p1").admin_up
+    assert not [*bench.folder.glob("journal/*.json")]
+    assert undo.close() == []
+
+
+@pytest.mark.parametrize("wired", [True, False])
+def test_a_port_that_was_down_when_the_run_ended_comes_up(
+    bench: LinuxBench, monkeypatch: pytest.MonkeyPatch, wired: bool
+) -> None:
+    switch, undo = bench.open(), UndoStack()
+    if wired:
+        switch.wire([frozenset({"p1", "p2"})], undo)
+
+    def killed(_: float) -> None:
+        assert not switch.state("p1").admin_up
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(managed_switch, "time", SimpleNamespace(sleep=killed))
+    with pytest.raises(KeyboardInterrupt):
+        switch.interrupt("p1", 1.0, undo)
+    # A run that was killed undoes nothing; the next one reads the journal.
+    assert [*bench.folder.glob("journal/*.json")]
+    assert undo.close() == []
+    assert switch.state("p1").admin_up
+    assert bench.bridges() == HOME
+    assert not [*bench.folder.glob("journal/*.json")]
 
 
 def test_a_port_with_an_unknown_vlan_is_not_changed(bench: LinuxBench) -> None:

@@ -34,6 +34,7 @@ from pytest_pinet.lab.switch.linux import Bridges, LinuxSwitch
 from pytest_pinet.lab.switch.snmp_proxy import SnmpProxy
 from pytest_pinet.lab.switch.switchport import PortState
 from pytest_pinet.model import forms
+from pytest_pinet.model.figures import FIGURES
 from pytest_pinet.model.lab import Lab, Names, Switch
 from tests.support.hostile import HOSTILE
 
@@ -263,12 +264,26 @@ LAB: dict[str, Any] = {
         "board": "b", "nic": "n", "topology": "pair", "direction": "tx", "min": "9M", "sum": "9M", "share": "9%",
         "fairness": "9%", "tolerance": "9%", "cost_tolerance": "9%", "retransmits": "9%", "loss": "9%",
         "latency": "9 ms", "cpu": "9%", "marginal": "9%",
+        "transactions": "9/s", "connections": "9/s", "packets": "9/s", "p50": "9 ms", "p90": "9 ms",
+        "p99": "9 ms", "late": "9%", "idle_loss": "9%", "first_answer": "9 ms", "first_second": "9%",
     }],
     "traffic_tool": "iperf3", "http_tool": "wrk", "baselines": "b", "calibration": "c", "domains": {"d": ["a"]},
     "commits": "https://git.kernel.org/linus/{commit}",
 }  # fmt: skip
 # The parser of limits reads these; the schema leaves them as they are. Both refuse all that is no number.
-LIMITS = {"min", "sum", "share", "fairness", "tolerance", "cost_tolerance", "retransmits", "loss", "latency", "cpu"}
+LIMITS = {
+    "min",
+    "sum",
+    "share",
+    "fairness",
+    "tolerance",
+    "cost_tolerance",
+    "retransmits",
+    "loss",
+    "latency",
+    "cpu",
+    *FIGURES,
+}
 
 
 KNOWN = Names(

@@ -10,6 +10,8 @@ import pytest
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.profile import most_specific
+from pytest_pinet.measure.figures import OnPath
+from pytest_pinet.measure.transactions import Transactions
 from pytest_pinet.model.limits import Limit, Origin, parse_arguments
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
@@ -230,3 +232,9 @@ def test_background_traffic_is_part_of_the_key() -> None:
     setup = PathSetup(background=Traffic(Direction.RX, streams=4))
     assert Traffic(Direction.BIDIR, setup=setup).key == "tcp-P1-bg.tcp.P4.rx-bidir"
     assert Ping(setup=PathSetup(background=BOTH)).key == "ping-c10-i0.2-s56-bg.tcp.P10.bidir"
+
+
+def test_a_probe_beside_background_traffic_has_an_id_of_its_own() -> None:
+    beside = OnPath(Transactions(), PathSetup(background=Traffic(Direction.TX)))
+    assert beside.key == f"{Transactions().key}-bg.tcp.P1.tx"
+    assert (beside.figures, beside.seconds) == (Transactions().figures, Transactions().seconds)

@@ -99,7 +99,7 @@ TOLERANCE_FORM = "a tolerance such as '3%', '3% and 20 Mbit/s' or {relative: 3%,
             {"marginal": "2%"},
             "marginal: a marginal band needs a limit; add one of min, sum, share, fairness, tolerance, "
             "cost_tolerance, retransmits, loss, latency, cpu, max_drops, transactions, connections, packets, p50, p90, "
-            "p99, late",
+            "p99, late, idle_loss, first_answer, first_second",
         ),
         ({"profile": "soke"}, "unknown profile 'soke', did you mean 'soak'? (accepted: fast, full, soak, standard)"),
         ({"profile": 3}, "unknown profile '3'; accepted: fast, full, soak, standard"),

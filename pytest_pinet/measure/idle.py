@@ -1,0 +1,94 @@
+"""Traffic after a time without traffic: lost pings on an idle link, and the first answer and second after silence.
+
+The first half of the time has ten pings a second: a loss of 5 % is then seen within 30 s. One ping in ten seconds would
+need minutes. But pings keep a link awake, and some faults come only after silence: the second half has no packet of us.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pytest_pinet.errors import TrafficError
+from pytest_pinet.execution.shell import Completed
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.short_run import SECONDS, share_of_line
+from pytest_pinet.model.figures import FIRST_ANSWER, FIRST_SECOND, IDLE_LOSS, Figure, Sample
+from pytest_pinet.model.traffic import Ping
+from pytest_pinet.traffic import echoes, ping
+from pytest_pinet.traffic.tool import TrafficTool, Watch
+
+PING_INTERVAL_S = 0.1
+# The usual idle time of each profile. A verdict takes three of them.
+IDLE_S = {"fast": 4.0, "standard": 20.0, "soak": 300.0, "full": 300.0}
+# A link that gives no answer for so long is dead.
+ANSWER_TIMEOUT_S = 10.0
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class Idle:
+    """One idle time is one value. ``idle_s``: pings in the first half, silence in the second half, then traffic."""
+
+    tool: TrafficTool
+    idle_s: float = 60.0
+
+    @property
+    def key(self) -> str:
+        return f"idle-ping-t{self.idle_s:g}"
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        return (IDLE_LOSS, FIRST_ANSWER, FIRST_SECOND)
+
+    @property
+    def seconds(self) -> float:
+        return self.idle_s + SECONDS + 2.0
+
+    def once(self, link: Link, watch: Watch | None) -> Sample:
+        """Measure one idle time, and the traffic after it. Raises TrafficError if no answer comes within 10 s."""
+        dut, peer = link.dut, link.peer
+        count = max(1, round(self.idle_s / 2 / PING_INTERVAL_S))
+        report, text = ping.measure(dut.shell, Ping(count, PING_INTERVAL_S), dut.ip, peer.ip, str(peer.endpoint), watch)
+        _wait(self.idle_s / 2, watch)
+        with ThreadPoolExecutor(1, thread_name_prefix="pinet-idle") as pool:
+            # At the same time: the pings alone would wake the link before the traffic begins.
+            second = pool.submit(share_of_line, self.tool, link)
+            first_s, said = _first_answer(link, watch)
+            share = second.result()
+        values = {IDLE_LOSS.name: report.loss, FIRST_ANSWER.name: first_s, FIRST_SECOND.name: share}
+        return Sample(values, f"{text}\n{said}", tool="ping")
+
+
+def _wait(seconds: float, watch: Watch | None) -> None:
+    """Send nothing for so many seconds."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        if watch is not None:
+            watch()
+        time.sleep(min(0.2, left))
+
+
+def _first_answer(link: Link, watch: Watch | None) -> tuple[float, str]:
+    """Ping until an answer comes; return the time since the first request, and the output. Raises TrafficError."""
+    dut, peer = link.dut, link.peer
+    output: list[Completed] = []
+    end = time.monotonic() + ANSWER_TIMEOUT_S
+    answered = False
+    with echoes.stream(dut.shell, dut.ip, peer.ip, 3 * ANSWER_TIMEOUT_S, output.append) as process:
+        while not answered and time.monotonic() < end and process.poll() is None:
+            if watch is not None:
+                watch()
+            time.sleep(_POLL_S)
+            answered = any(one.rtt_s is not None for one in echoes.parse(process.lines()))
+    seen = echoes.parse(output[0].stdout.splitlines())
+    if not seen:
+        raise echoes.refused(dut.shell, output[0])
+    first_s = echoes.first_answer_s(seen, echoes.RESOLUTION_S)
+    if first_s is None:
+        raise TrafficError(
+            f"no answer from {peer.endpoint} within {ANSWER_TIMEOUT_S:.0f} s after an idle time",
+            f"look at the driver of {dut.device} on {dut.shell.name}, and at energy-efficient Ethernet (EEE)",
+        )
+    return first_s, "\n".join(output[0].stdout.splitlines()[:50])

@@ -1,0 +1,128 @@
+"""How long a link is silent after its carrier was lost: the cable is replugged at the far end, again and again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_pinet.errors import CapabilityError, LinkError
+from pytest_pinet.evidence.interface import read_interface
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.shell import Completed, Process
+from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.link import far_end
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.short_run import SECONDS, share_of_line
+from pytest_pinet.model.figures import Better, Figure, Sample
+from pytest_pinet.traffic import echoes
+from pytest_pinet.traffic.tool import TrafficTool, Watch
+
+SILENCE = Figure("silence", "s", Better.DOWN)
+AFTER = Figure("goodput_after", "share", Better.UP)
+# A port with spanning tree forwards nothing for 30 s, and 10GBASE-T trains for up to 10 s.
+RECOVERY_TIMEOUT_S = 45.0
+START_TIMEOUT_S = 10.0
+# So many answers show that the link works: before the carrier is taken away, and after it came back.
+ENOUGH = 300
+# The sender may pause this long at an end of the silence, or for this share of the silence.
+PAUSE_S, PAUSE_SHARE = 0.03, 0.05
+_POLL_S = 0.1
+_SLOWER = "slower"
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """One flap is one value. ``down_s`` is how long the carrier is away. ``tool`` measures the goodput afterwards.
+
+    A flap is bad if the link is silent for more than ``silence_s``, if its goodput is below the share ``goodput`` of
+    the line rate afterwards, or if it comes back with a lower speed.
+    """
+
+    tool: TrafficTool
+    down_s: float = 1.0
+    silence_s: float = RECOVERY_TIMEOUT_S
+    goodput: float = 0.0
+
+    @property
+    def key(self) -> str:
+        return f"recovery-ping-d{self.down_s:g}"
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        return (SILENCE, AFTER)
+
+    @property
+    def seconds(self) -> float:
+        return self.down_s + SECONDS + 5.0
+
+    def why_bad(self, flap: Sample) -> str:
+        """Return why a flap is bad; empty for a good one."""
+        silence_s, goodput = flap.values[SILENCE.name], flap.values[AFTER.name]
+        if silence_s > self.silence_s:
+            return f"silent for {SILENCE.show(silence_s)}"
+        if _SLOWER in flap.values:
+            return "the link came back with a lower speed"
+        return f"goodput {AFTER.show(goodput)} of the line rate afterwards" if goodput < self.goodput else ""
+
+    def once(self, link: Link, watch: Watch | None) -> Sample:
+        """Take the carrier away once, and measure until the link answers again, for 45 s at most.
+
+        The silence of a link that does not come back is the whole time; its board is booted before its next test.
+        Raises CapabilityError if nothing at the far end may take the carrier away, LabError.
+        """
+        far_end.check(link)
+        undo = UndoStack()
+        try:
+            found = self._flap(link, watch or (lambda: None), undo)
+        except BaseException as error:
+            for failure in undo.close():
+                error.add_note(failure)
+            raise
+        if failures := undo.close():
+            raise LinkError("; ".join(failures), f"look at the far end of {link.dut}")
+        return found
+
+    def _flap(self, link: Link, watch: Watch, undo: UndoStack) -> Sample:
+        dut, peer = link.dut, link.peer
+        before = read_interface(dut.shell, dut.device)
+        far_end.keep_neighbours(link, undo)
+        output: list[Completed] = []
+        lifetime_s = START_TIMEOUT_S + self.down_s + RECOVERY_TIMEOUT_S + 30
+        with echoes.stream(dut.shell, dut.ip, peer.ip, lifetime_s, output.append) as process:
+            if not _answers(process, watch, START_TIMEOUT_S):
+                raise echoes.refused(dut.shell, process.stop())
+            how = far_end.interrupt(link, self.down_s, undo)
+            process.lines()
+            back = _answers(process, watch, RECOVERY_TIMEOUT_S)
+        text = output[0].stdout
+        silence = echoes.longest_silence(echoes.parse(text.splitlines()))
+        after = read_interface(dut.shell, dut.device)
+        if before.carrier_changes is not None and after.carrier_changes == before.carrier_changes:
+            raise CapabilityError(
+                f"{dut} kept its carrier while {how}, so nothing at its far end can take the carrier away"
+            )
+        if silence is None:
+            raise echoes.refused(dut.shell, output[0])
+        notes = [f"{how} for {self.down_s:g} s"]
+        if not back:
+            notes.append(f"no answer within {RECOVERY_TIMEOUT_S:.0f} s after the carrier was given back")
+            dut.session.require_boot()
+        limit_s = max(PAUSE_S, PAUSE_SHARE * silence.seconds)
+        paused = f"the sender paused for {silence.pause_s * 1000:.0f} ms" if silence.pause_s > limit_s else ""
+        slower = after.carrier and (after.speed_mbps or 0) < (before.speed_mbps or 0)
+        values = {SILENCE.name: silence.seconds, AFTER.name: share_of_line(self.tool, link, watch) if back else 0.0}
+        if slower:
+            values[_SLOWER] = 1.0
+        return Sample(values, text, excluded=paused, notes=tuple(notes), tool="ping")
+
+
+def _answers(process: Process, watch: Watch, timeout_s: float) -> bool:
+    """Wait for answers; return whether enough came in time. Raises what ``watch`` raises."""
+    count = 0
+
+    def enough() -> bool:
+        nonlocal count
+        watch()
+        count += sum(one.rtt_s is not None for one in echoes.parse(process.lines()))
+        return count >= ENOUGH or process.poll() is not None
+
+    return Deadline(timeout_s).wait_until(enough, _POLL_S) and count >= ENOUGH

@@ -1,0 +1,103 @@
+"""Values beside goodput in alternating boots of two builds: each has its own spread, and lower times are better."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from pytest_pinet.ab.values import TOLERANCE, ValueSeries, tolerance_of
+from pytest_pinet.judge.turns import Side, side
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.figures import Probe
+from pytest_pinet.model.figures import P90, TRANSACTIONS, Figure, Sample
+from pytest_pinet.model.judgement import FigureJudgement, MeasurementJudgement
+from pytest_pinet.model.limits import Origin, parse_arguments
+from pytest_pinet.model.metric_key import CombinationId, MetricKey
+from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.change_head import _entries
+from pytest_pinet.report.result_record import result_record
+
+KEY = MetricKey(CombinationId("pi4b", "onboard", "pair"), Traffic(Direction.TX), Direction.TX)
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """Stands for a probe of two values."""
+
+    key: str = "latency-x"
+    figures: tuple[Figure, ...] = (TRANSACTIONS, P90)
+    seconds: float = 5.0
+
+    def once(self, link: Link, watch: object) -> Sample:
+        raise NotImplementedError
+
+
+def record(rate: list[float], time: list[float]) -> ResultRecord:
+    figures = {
+        one.name: FigureJudgement(one.unit, one.better, own[0], tuple(own), Verdict.PASS, "no limit was set")
+        for one, own in ((TRANSACTIONS, rate), (P90, time))
+    }
+    here = CombinationRecord(id="pi4b:onboard/pair", traffic="latency-x")
+    return result_record(here, "latency-x", MeasurementJudgement(Verdict.PASS, ""), figures=figures)
+
+
+def series_of(rate_of_b: float, time_of_b: float, boots: int = 16, noise: float = 0.02) -> ValueSeries:
+    """Return a series whose B has these shares of the values of A, until it is decided."""
+    probe: Probe = Scripted()
+    found = ValueSeries(probe, TOLERANCE, 0.01, lambda: 2, boots)
+    chance = random.Random(5)
+    for at in range(boots):
+        which = side(at)
+        factors = (rate_of_b, time_of_b) if which is Side.B else (1.0, 1.0)
+        own = [
+            [middle * factor * chance.lognormvariate(0, noise) for _ in range(3)]
+            for middle, factor in zip((8000.0, 0.002), factors, strict=True)
+        ]
+        found.add(which, 60.0 * at, record(*own))
+        if found.decided:
+            break
+    return found
+
+
+def test_an_unchanged_build_passes_every_value() -> None:
+    found = series_of(1.0, 1.0).record()
+    assert found.verdict is Verdict.PASS
+    assert {one.verdict for one in (found.figures or {}).values()} == {Verdict.PASS}
+
+
+def test_a_time_that_rises_is_worse_and_a_rate_that_rises_is_better() -> None:
+    worse = series_of(1.0, 1.5).record()
+    assert worse.verdict is Verdict.FAIL
+    assert worse.figures is not None
+    reason = worse.figures["p90"].reason
+    assert reason.startswith("p90 2")
+    assert " ms with A, 2.9" in reason
+    assert "worse, certain after" in reason
+    assert "worse than A" in reason
+    assert worse.message.startswith("pi4b:onboard/pair p90 2")
+    better = series_of(1.5, 1.0).record().figures
+    assert better is not None
+    assert better["transactions"].verdict is Verdict.IMPROVED
+
+
+def test_a_rate_that_falls_is_a_regression_of_the_change_under_the_id_of_the_value() -> None:
+    found = series_of(0.7, 1.0).record()
+    entries = {entry.direction: entry for entry in _entries(found, accepted=False)}
+    assert entries["transactions"].verdict is Verdict.FAIL
+    assert entries["transactions"].id == "pi4b:onboard/pair/latency-x"
+    assert entries["p90"].verdict is not Verdict.FAIL
+
+
+def test_values_without_any_connection_that_counts_are_undecided() -> None:
+    found = ValueSeries(Scripted(), TOLERANCE, 0.01, lambda: 1, 2)
+    found.add(Side.A, 0.0, record([1.0], [1.0]).replace(figures={}))
+    found.give_up()
+    assert found.record().verdict is Verdict.INCONCLUSIVE
+
+
+def test_only_a_tolerance_of_the_call_or_the_marker_counts() -> None:
+    filed = parse_arguments({"tolerance": "3%"}, Origin.LAB_FILE)
+    assert tolerance_of(filed, KEY) == TOLERANCE
+    assert tolerance_of([*filed, *parse_arguments({"tolerance": "20%"}, Origin.MARKER)], KEY) == 0.2
