@@ -237,11 +237,11 @@ ROWS = (
     ),
     Row(
         *(29, "RPL#4552", "Pi 4 Wi-Fi", "62 -> 3 Mbit/s after 6-24 h", VIRTUAL),
-        scenario="from the first traffic on the rate falls to 3/62 within 2 minutes, on a cable in place of Wi-Fi",
-        command=Command("watch", options=("--for", "240 s", "--traffic", "0 s")),
+        scenario="from the first traffic on the rate falls to 3/62 within 3 minutes, on a cable in place of Wi-Fi",
+        command=Command("watch", options=("--for", "290 s", "--traffic", "0 s")),
         names="decay|goodput|slow",
-        injection=inject.decay(3 / 62, 120),
-        scale="2 minutes for 12 hours (1:360)",
+        injection=inject.decay(3 / 62, 180),
+        scale="3 minutes for 12 hours (1:240)",
     ),
     Row(
         *(33, "RPL#7515, 6912", "6.6 -> 6.12, CM5", "no PTP tx timestamp", HARDWARE),
