@@ -22,8 +22,8 @@ LAB ?= lab/$(if $(filter published,$(PROFILE)),published,virtual).yaml
 # Some container images set this. Then each of the hundreds of processes that our tests start compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: gate versions emulated exact regressions report test smoke slow soak fuzz lint bench docs man site links pictures \
-	clean
+.PHONY: gate versions emulated exact regressions report test smoke slow soak fuzz lint bench docs man site links pictures
+.PHONY: clean
 .DEFAULT_GOAL := gate
 # They share one environment and one lab.
 .NOTPARALLEL:

@@ -18,6 +18,7 @@ VALUES: dict[str, tuple[str, object]] = {
     "tuning": ("rps=all", ["rps=all"]),
     "min": ("pi4b:*/pair=tx=700 Mbit/s", ["pi4b:*/pair=tx=700 Mbit/s"]),
     "tolerance": ("5%", ["5%"]),
+    "cost-tolerance": ("20%", ["20%"]),
     "profile": ("soak", "soak"),
     "error-rate": ("2.5%", 0.025),
     "shards": ("4", 4),
