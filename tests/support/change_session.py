@@ -88,7 +88,7 @@ class Plan:
     """What the boards do. ``ratio`` is B over A by NIC.
 
     ``start`` and ``opening`` (by side) and ``traffic`` may return an error to raise, given the boot's number.
-    ``reports`` returns what a board reports about the build that it runs.
+    ``drops`` says whether the link drops in this boot. ``reports`` returns what a board reports about the build that it runs.
     ``boot_noise`` and ``noise`` are relative standard deviations.
     """
 
@@ -96,6 +96,7 @@ class Plan:
     start: Callable[[Side, int], PinetError | None] = lambda side, boot: None
     opening: Callable[[Side, int], PinetError | None] = lambda side, boot: None
     traffic: Callable[[Side, int], PinetError | None] = lambda side, boot: None
+    drops: Callable[[Side, int], bool] = lambda side, boot: False
     check: Callable[[Build], PinetError | None] = lambda build: None
     reports: Callable[[Side], dict[str, Any]] = lambda side: {}
     # What the peer of a boot reports as its setting of generic-receive-offload.
@@ -217,6 +218,8 @@ class StandInLab:
         ratio = plan.ratio.get(link.combination.nic, 1.0) if side is Side.B else 1.0
         rates = [A_BPS * ratio * (1 + effect + plan.random.gauss(0, plan.noise)) for _ in range(series.connections)]
         connections = tuple(one_connection(rate, link, series.traffic) for rate in rates)
+        if plan.drops(side, number):
+            connections = (replace(connections[0], excluded="the link dropped", dropped=(0,)), *connections)
         settings = {
             "dut": {"end": str(link.ends[0].endpoint), "tcp-segmentation-offload": "on" if ratio == 1 else "off"},
             "peer": {"end": str(link.ends[1].endpoint), "generic-receive-offload": plan.peer_gro(number)},

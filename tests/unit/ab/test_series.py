@@ -239,3 +239,21 @@ def each():
         + "\ndef test_made():\n    assert made.count(1) == 1 and made.count('each') > 4\n"
     )
     bench.run().assert_outcomes(passed=2)
+
+
+def test_drops_in_each_turn_of_the_build_under_test_alone_are_its_fault(bench: Bench) -> None:
+    bench.plan("PLAN = Plan(drops=lambda side, boot: side is Side.B)")
+    result = bench.run()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert bench.boots == "ABBABAAB"
+    (entry,) = bench.head["entries"]
+    assert (entry["verdict"], entry["finding"]) == ("fail", "link drops")
+    text = "the link dropped in all 4 turns of the build under test, and in none of 4 of the other"
+    assert entry["text"] == text
+
+
+@pytest.mark.parametrize("drops", ["boot == 1", "boot == 3", "True"])
+def test_drops_that_the_known_good_build_has_too_or_not_each_turn_blame_no_build(bench: Bench, drops: str) -> None:
+    bench.plan(f"PLAN = Plan(drops=lambda side, boot: {drops})")
+    assert bench.run().ret == pytest.ExitCode.OK
+    assert bench.verdicts == ["pass"]
