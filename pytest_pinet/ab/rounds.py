@@ -128,7 +128,7 @@ class ABTestState:
             self.error = error
 
     def end_turn(self, side: Side) -> None:
-        """Blame build B if each of its boots had an error or drops, and no boot of the known-good build, this one included."""
+        """Blame build B if each of its boots had an error or drops, and no boot of A, this one included."""
         drops = next((why for one in self.series if isinstance(one, TurnSeries) and (why := one.link_drops)), "")
         if drops and self.error is None:
             self.error = BuildError(drops, "link drops")

@@ -36,8 +36,8 @@ from pytest_pinet.model.verdict import Verdict
 
 # Time of a connection beside its traffic.
 BESIDE_TRAFFIC_S = 10.0
-# So many turns of B with a dropped link, and as many of A without: by chance, four of four and none of four come in 1 of
-# 256 comparisons, if half of all turns have a drop.
+# So many turns of B with a dropped link, and as many of A without. If half of all turns have a drop, four of four and
+# none of four come by chance in 1 of 256 comparisons.
 DROPS_OFTEN = 4
 SAME_CALLS = "to compare builds, a test must make the same gate calls in every boot"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pytest_pinet.errors import CapabilityError, LinkError
@@ -26,18 +27,21 @@ ENOUGH = 300
 # The sender may pause this long at an end of the silence, or for this share of the silence.
 PAUSE_S, PAUSE_SHARE = 0.03, 0.05
 _POLL_S = 0.1
-_SLOWER = "slower"
+_SLOWER, _DEAD = "slower", "dead"
 
 
 @dataclass(frozen=True)
 class Recovery:
     """One flap is one value. ``down_s`` is how long the carrier is away. ``tool`` measures the goodput afterwards.
 
+    ``reboot`` boots the device under test and opens the link again, after a flap from which it did not come back.
+
     A flap is bad if the link is silent for more than ``silence_s``, if its goodput is below the share ``goodput`` of
     the line rate afterwards, or if it comes back with a lower speed.
     """
 
     tool: TrafficTool
+    reboot: Callable[[Link], None]
     down_s: float = 1.0
     silence_s: float = RECOVERY_TIMEOUT_S
     goodput: float = 0.0
@@ -66,7 +70,7 @@ class Recovery:
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Take the carrier away once, and measure until the link answers again, for 45 s at most.
 
-        The silence of a link that does not come back is the whole time; its board is booted before its next test.
+        The silence of a link that does not come back is the whole time, and its board is booted.
         Raises CapabilityError if nothing at the far end may take the carrier away, LabError.
         """
         far_end.check(link)
@@ -79,6 +83,8 @@ class Recovery:
             raise
         if failures := undo.close():
             raise LinkError("; ".join(failures), f"look at the far end of {link.dut}")
+        if _DEAD in found.values:
+            self.reboot(link)
         return found
 
     def _flap(self, link: Link, watch: Watch, undo: UndoStack) -> Sample:
@@ -105,13 +111,14 @@ class Recovery:
         notes = [f"{how} for {self.down_s:g} s"]
         if not back:
             notes.append(f"no answer within {RECOVERY_TIMEOUT_S:.0f} s after the carrier was given back")
-            dut.session.require_boot()
         limit_s = max(PAUSE_S, PAUSE_SHARE * silence.seconds)
         paused = f"the sender paused for {silence.pause_s * 1000:.0f} ms" if silence.pause_s > limit_s else ""
         slower = after.carrier and (after.speed_mbps or 0) < (before.speed_mbps or 0)
         values = {SILENCE.name: silence.seconds, AFTER.name: share_of_line(self.tool, link, watch) if back else 0.0}
         if slower:
             values[_SLOWER] = 1.0
+        if not back:
+            values[_DEAD] = 1.0
         return Sample(values, text, excluded=paused, notes=tuple(notes), tool="ping")
 
 

@@ -448,7 +448,13 @@ class Gate:
             longest_s, allowed = arguments.parse_silence(silence)
             least = arguments.parse_share_of("goodput", goodput)
             seconds = arguments.parse_seconds("down", down)
-            probe = Recovery(self._session.access.tool, seconds, min(longest_s, RECOVERY_TIMEOUT_S), least)
+            access = self._session.access
+
+            def reboot(link: Link) -> None:
+                access.reboot(link)
+                access.reconnect(link)
+
+            probe = Recovery(access.tool, reboot, seconds, min(longest_s, RECOVERY_TIMEOUT_S), least)
             rule = ShareRule.passing_after(arguments.parse_count("count", count), allowed)
             return Counted(probe, "flaps", rule, probe.why_bad)
 
@@ -459,8 +465,8 @@ class Gate:
     ) -> ValuesResult:
         """Leave the link idle, then send: the loss of idle pings, the first answer, the first second of traffic.
 
-        ``idle`` is the length of each idle time: by default 4 s (profile fast), 20 s (standard) or 300 s. In its first
-        half a ping is sent each 0.1 s, in its second half nothing. Several idle times are measured. Limits:
+        Pings each 0.1 s come first, as long as the idle time, and at most for 60 s. Then nothing is sent for ``idle``:
+        by default 2 s (profile fast), 20 s (standard) or 300 s. Several idle times are measured. Limits:
         ``idle_loss`` and ``first_answer`` (at most), ``first_second`` (at least, as a share of the line rate). Raises
         TrafficError if no answer comes within 10 s.
         """

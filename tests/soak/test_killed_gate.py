@@ -55,7 +55,7 @@ def test_a_gate_is_killed(gate: EmulatedGate, soak_number: int) -> None:
     assert_known_good(gate, cmdline)
     # One point in each tenth of a whole gate's duration.
     part = (soak_number % POINTS + random.Random(f"{SEED}/{soak_number}").random()) / POINTS
-    argv = [PINET, "gate", "build.yaml", f"--lab={gate.project.lab.file}", "-k", "rx"]
+    argv = [PINET, "gate", "build.yaml", f"--lab={gate.project.lab.file}", ".", "-k", "rx"]
     with subprocess.Popen(
         argv, cwd=gate.project.path, env=gate.project.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     ) as process:

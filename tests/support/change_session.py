@@ -88,7 +88,8 @@ class Plan:
     """What the boards do. ``ratio`` is B over A by NIC.
 
     ``start`` and ``opening`` (by side) and ``traffic`` may return an error to raise, given the boot's number.
-    ``drops`` says whether the link drops in this boot. ``reports`` returns what a board reports about the build that it runs.
+    ``drops`` says whether the link drops in this boot.
+    ``reports`` returns what a board reports about the build that it runs.
     ``boot_noise`` and ``noise`` are relative standard deviations.
     """
 

@@ -73,12 +73,16 @@ class EmulatedGate:
         self.text = ""
 
     def run(self, build: str, *words: str) -> int:
-        """Run ``pinet gate`` and return its exit code. ``build`` is a file of the project, or the content of one."""
+        """Run ``pinet gate`` and return its exit code. ``build`` is a file of the project, or the content of one.
+
+        Without a test file among ``words``, all tests of the project run.
+        """
+        tests = () if any(word.endswith(".py") for word in words) else (".",)
         if "\n" in build:
             self.project.write("build.yaml", build)
             build = "build.yaml"
         lab = f"--lab={self.project.lab.file}"
-        done = self.project.pinet("gate", build, lab, *words, timeout_s=GATE_TIMEOUT_S)
+        done = self.project.pinet("gate", build, lab, *words, *tests, timeout_s=GATE_TIMEOUT_S)
         self.code, self.text = done.returncode, done.stdout + done.stderr
         return self.code
 

@@ -58,7 +58,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 def gate(project: Project, build: str, *words: str) -> tuple[int, str]:
     """Return the exit code and the whole output."""
     lab = f"--lab={project.lab.file}"
-    done = project.pinet("gate", build, lab, "-k", "rx", *words, timeout_s=GATE_TIMEOUT_S)
+    done = project.pinet("gate", build, lab, "test_change.py", "-k", "rx", *words, timeout_s=GATE_TIMEOUT_S)
     return done.returncode, done.stdout + done.stderr
 
 

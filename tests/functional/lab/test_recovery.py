@@ -69,10 +69,7 @@ def link(tmp_path: Path) -> Iterator[Link]:
         left, right = shells
         ip(f"-n {left.namespace} link add eth0 type veth peer name eth0 netns {right.namespace}")
         sessions = {
-            shell.name: cast(
-                NodeSession, SimpleNamespace(shell=shell, facts={}, strategy=None, require_boot=lambda: None)
-            )
-            for shell in shells
+            shell.name: cast(NodeSession, SimpleNamespace(shell=shell, facts={}, strategy=None)) for shell in shells
         }
         ends = [Endpoint(lab.nodes[name], lab.nodes[name].interface("pcie")) for name in ("left", "right")]
         switch = ManagedSwitch(lab.switches["sw1"], FixedSwitch(), Journal(str(file), tmp_path / "journal"))
@@ -83,12 +80,16 @@ def link(tmp_path: Path) -> Iterator[Link]:
             ip(f"netns del {shell.namespace}")
 
 
+def no_boot(_: Link) -> None:
+    pytest.fail("the link came back, so nothing needs a boot")
+
+
 def neighbours(link: Link) -> str:
     return "".join(end.shell.run("ip neigh show dev eth0").stdout for end in link.ends)
 
 
 def test_the_silence_is_as_long_as_the_carrier_is_away(link: Link) -> None:
-    found = Recovery(Iperf3(), down_s=0.5).once(link, None)
+    found = Recovery(Iperf3(), no_boot, down_s=0.5).once(link, None)
     # A busy machine may add to it, but nothing makes it shorter. Without the permanent neighbour it is 1 s or more.
     assert 0.49 <= found.values["silence"] < 1.0 or found.excluded, found.notes
     assert found.values["goodput_after"] > 0.001
@@ -112,13 +113,12 @@ def test_a_link_that_does_not_come_back_is_silent_for_the_whole_time(
         return run(command, timeout_s)
 
     monkeypatch.setattr(link.peer.shell, "run", dead)
-    booted: list[str] = []
-    monkeypatch.setattr(link.dut.session, "require_boot", lambda: booted.append("left"))
-    found = Recovery(Iperf3(), down_s=0.5).once(link, None)
+    booted: list[Link] = []
+    found = Recovery(Iperf3(), booted.append, down_s=0.5).once(link, None)
     assert found.values["silence"] >= 2.0
     assert found.values["goodput_after"] == 0.0
     assert found.notes[1] == "no answer within 2 s after the carrier was given back"
-    assert booted == ["left"]
+    assert booted == [link]
 
 
 def test_a_far_end_that_does_not_change_the_carrier_is_a_skip(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_a_far_end_that_does_not_change_the_carrier_is_a_skip(link: Link, monkey
 
     monkeypatch.setattr(link.peer.shell, "run", in_between)
     with pytest.raises(CapabilityError, match=r"left eth0 .* kept its carrier while eth0 of right was down"):
-        Recovery(Iperf3(), down_s=0.2).once(link, None)
+        Recovery(Iperf3(), no_boot, down_s=0.2).once(link, None)
     assert "PERMANENT" not in neighbours(link)
 
 
@@ -142,7 +142,7 @@ def test_the_carrier_of_our_own_connection_is_not_taken_away(link: Link) -> None
     ip(f"-n {link.dut.shell.namespace} addr add 192.168.1.7/24 dev eth0")  # type: ignore[attr-defined]
     link.dut.shell.environment["SSH_CONNECTION"] = "192.168.1.2 40000 192.168.1.7 22"  # type: ignore[attr-defined]
     with pytest.raises(CapabilityError, match="carries the ssh connection of this run, so its carrier is not taken"):
-        Recovery(Iperf3()).once(link, None)
+        Recovery(Iperf3(), no_boot).once(link, None)
 
 
 def test_a_killed_run_leaves_its_neighbours_to_the_next_lease(link: Link) -> None:
@@ -158,7 +158,7 @@ def test_a_killed_run_leaves_its_neighbours_to_the_next_lease(link: Link) -> Non
 def test_the_switch_port_of_the_board_goes_down_and_comes_up_again(gate_lab: GateLab) -> None:
     with visited(gate_lab) as (here, link), here.exclusive(link.combination):
         port, switch = link.dut.port.port, link.switches[link.dut.port.switch]
-        found = Recovery(here.tool, down_s=0.5).once(link, here.watch)
+        found = Recovery(here.tool, no_boot, down_s=0.5).once(link, here.watch)
         assert found.notes == (f"port {port} of switch sw1 was down for 0.5 s",)
         assert 0.49 <= found.values["silence"] < 1.5 or found.excluded
         assert found.values["goodput_after"] > 0.3
