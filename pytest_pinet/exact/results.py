@@ -24,6 +24,8 @@ _SNAPSHOT = struct.Struct("=4sQ")
 # (memset) is counted there. The traffic program is above.
 _KERNEL, _PHYSICAL = 1 << 63, 1 << 36
 _START = "_text"
+# Mapping symbols mark where code or data begins, and name no function (ELF for the Arm 64-bit Architecture, 5.5.5).
+_MAPPING = ("$x", "$d")
 # The index of the traffic program. Code before the first function of the kernel has -1.
 _USER_INDEX = -2
 # Plugin and counter begin and end some instructions apart: of all together, and of each short window.
@@ -122,6 +124,8 @@ def _symbols(lines: Iterator[str]) -> tuple[list[tuple[int, Function]], int]:
         words = line.replace("\t", " ").split()
         if words == ["end"]:
             return sorted(found.items()), start
+        if words[1].startswith(_MAPPING):
+            continue
         address = int(words[0], 16)
         if words[1:] == [_START]:
             start = address

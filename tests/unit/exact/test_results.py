@@ -31,7 +31,9 @@ ffff800008010000 __pi_memset
 ffff800008010000 memset
 ffff800008010000 __memset
 ffff800008010400 net_rx_action
+ffff80007a000000 $x\t[e1000e]
 ffff80007a000000 e1000_receive_skb\t[e1000e]
+ffff80007a000080 $d.12\t[e1000e]
 ffff80007a000100 e1000_clean_rx_irq\t[e1000e]
 end
 """
@@ -70,6 +72,11 @@ def test_results_are_windows_and_functions() -> None:
     assert (sent.pmu_instructions, asked.pmu_instructions) == (50, None)
     # Of several names of one address, the plainest.
     assert (0xFFFF800008010000, MEMSET) in results.symbols
+    # Marks of code and data are no names.
+    assert results.symbols[-2:] == (
+        (0xFFFF80007A000000, RECEIVE),
+        (0xFFFF80007A000100, Function("e1000e", "e1000_clean_rx_irq")),
+    )
 
 
 @pytest.mark.parametrize("end", ["window request", "symbols", "ffff80007a000100", "end"])
