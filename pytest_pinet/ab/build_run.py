@@ -169,8 +169,11 @@ class AlternatingMeasuring:
         if self.is_measuring(call.item) and not series.decided:
             series.turns.append((self.boots.side, self._plain.measure(call, ping)))
             self.rounds.tested(call.item).add(series)
-        boots = self.boots.of(call.link.combination.dut.node.name)
-        return series.record().replace(ran=ran_records(boots, call.link.dut.device))
+        return self._with_ran(call.link, series.record())
+
+    def _with_ran(self, link: Link, record: ResultRecord) -> ResultRecord:
+        """Return the record with what the board reported in the latest boot of each build."""
+        return record.replace(ran=ran_records(self.boots.of(link.combination.dut.node.name), link.dut.device))
 
     def _counted(self, call: GateCall, counted: Counted) -> ResultRecord:
         """Count events of build B in its first boot, and of A only if B has too many bad ones."""
@@ -183,8 +186,7 @@ class AlternatingMeasuring:
             if wanted is not None:
                 series.records[self.boots.side] = self._plain.measure(call, wanted)
             self.rounds.tested(call.item).add(series)
-        boots = self.boots.of(call.link.combination.dut.node.name)
-        return series.record().replace(ran=ran_records(boots, call.link.dut.device))
+        return self._with_ran(call.link, series.record())
 
     def _probed(self, call: GateCall, probe: Probe) -> ResultRecord:
         series = self._of_call(call.item, ValueSeries)
@@ -195,12 +197,12 @@ class AlternatingMeasuring:
             series = ValueSeries(probe, tolerance, self._plain.error_rate, self._values, most_boots)
         if series.probe.key != probe.key:
             raise ConfigError(f"{call.item.nodeid} measures {probe.key}, not {series.probe.key}: {SAME_CALLS}")
-        boots = self.boots.of(call.link.combination.dut.node.name)
         if self.is_measuring(call.item) and not series.decided:
             record = self._plain.measure(replace(call, limits=()), probe)
-            series.add(boots[-1].side, boots[-1].turn.started_s, record)
+            boot = self.boots.of(call.link.combination.dut.node.name)[-1]
+            series.add(boot.side, boot.turn.started_s, record)
             self.rounds.tested(call.item).add(series)
-        return series.record().replace(ran=ran_records(boots, call.link.dut.device))
+        return self._with_ran(call.link, series.record())
 
     def _leave_out(self, what: str) -> NoReturn:
         """Skip a test whose measurement cannot be split into alternating boots."""

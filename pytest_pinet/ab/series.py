@@ -240,11 +240,6 @@ class PingSeries:
     given_up: bool = False
 
     @property
-    def found(self) -> dict[Direction, Difference]:
-        """Empty, because pings have no goodput to compare."""
-        return {}
-
-    @property
     def values(self) -> int:
         """How many values are judged."""
         return 0
@@ -280,11 +275,6 @@ class EventSeries:
     link: Link
     records: dict[Side, ResultRecord] = field(default_factory=dict)
     given_up: bool = False
-
-    @property
-    def found(self) -> dict[Direction, Difference]:
-        """Empty, because events have no goodput to compare."""
-        return {}
 
     @property
     def values(self) -> int:

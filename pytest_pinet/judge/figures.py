@@ -5,7 +5,6 @@ A share with an absolute limit is judged by how many connections exceed it: shar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -15,8 +14,9 @@ from pytest_pinet.judge.extras import STRICT_REASON
 from pytest_pinet.judge.gate import GatePlan, first_decision, settled
 from pytest_pinet.judge.profile import most_specific
 from pytest_pinet.judge.sequential import Against, Decision
+from pytest_pinet.judge.shares import Events, ShareRule
 from pytest_pinet.judge.spread import Noise
-from pytest_pinet.judge.statistics import certainty_threshold, counted, place
+from pytest_pinet.judge.statistics import counted, place
 from pytest_pinet.model.connection import Connection, MeasuredFlow
 from pytest_pinet.model.figures import Better, Figure, Sample
 from pytest_pinet.model.judgement import FigureJudgement
@@ -142,19 +142,19 @@ class _Level:
 
 def _by_misses(found: FigureJudgement, threshold: Threshold, plan: GatePlan, over: bool) -> FigureRuling:
     """Judge by the connections that exceed the limit (Wald 1947): is it one in twenty, or are it four in five?"""
-    misses, n = sum(value > threshold.number for value in found.values), len(found.values)
-    odds = misses * math.log(BAD_MISS / GOOD_MISS) + (n - misses) * math.log((1 - BAD_MISS) / (1 - GOOD_MISS))
-    enough = certainty_threshold(plan.error_rate)
+    seen = Events.of(value > threshold.number for value in found.values)
+    misses, n = seen.bad, seen.count
+    verdict = ShareRule(GOOD_MISS, BAD_MISS, n if over else n + 1, plan.error_rate, plan.error_rate).judge(seen)
     why = f"above the limit in {counted(misses, n)}"
-    if odds >= enough:
+    if verdict is Verdict.FAIL:
         reason = found.reason if found.verdict is Verdict.FAIL else f"{found.reason}, but {why}"
         return FigureRuling(replace(found, verdict=Verdict.FAIL, reason=reason, stopped=why, state="confirmed"))
-    if odds <= -enough:
+    if verdict is Verdict.PASS:
         verdict = Verdict.MARGINAL if misses else Verdict.PASS if found.verdict is Verdict.FAIL else found.verdict
         state = "cleared" if misses else ""
         reason = f"{found.reason}; {why}, but the repetitions passed" if misses else found.reason
         return FigureRuling(replace(found, verdict=verdict, reason=reason, stopped=why, state=state))
-    if not over:
+    if verdict is None:
         return FigureRuling(found, wanted=True)
     reason = f"{found.reason}, but this is not certain: {why}"
     return FigureRuling(replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason, stopped=why, state="undecided"))

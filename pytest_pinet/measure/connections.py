@@ -9,7 +9,7 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.figures import CONNECTIONS, Figure, Sample
 from pytest_pinet.model.traffic import Direction, HttpTraffic
 from pytest_pinet.traffic.http import SECONDS_MAX, Http
-from pytest_pinet.traffic.tool import TrafficJob, Watch
+from pytest_pinet.traffic.tool import TrafficJob, Watch, check_whole
 
 # A response of one octet is one segment.
 SIZE = 1
@@ -26,8 +26,7 @@ class Connections:
     lasts_s: int = 5
 
     def __post_init__(self) -> None:
-        if isinstance(self.lasts_s, bool) or not isinstance(self.lasts_s, int) or not 1 <= self.lasts_s <= SECONDS_MAX:
-            raise ConfigError(f"duration={self.lasts_s!r}: expected 1 to {SECONDS_MAX}")
+        check_whole("duration", self.lasts_s, 1, SECONDS_MAX)
         if self.direction is Direction.BIDIR:
             raise ConfigError("direction='bidir': connections have one direction; expected 'tx' or 'rx'")
 

@@ -6,11 +6,11 @@ pings keep a link awake, and some faults come only after silence: so no packet o
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pytest_pinet.errors import TrafficError
+from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.short_run import SECONDS, share_of_line
@@ -26,7 +26,6 @@ MOST_PINGS_S = 60.0
 IDLE_S = {"fast": 2.0, "standard": 20.0, "soak": 300.0, "full": 300.0}
 # A link that gives no answer for so long is dead.
 ANSWER_TIMEOUT_S = 10.0
-_POLL_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -69,25 +68,21 @@ class Idle:
 
 def _wait(seconds: float, watch: Watch | None) -> None:
     """Send nothing for so many seconds."""
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
+
+    def interrupted() -> bool:
         if watch is not None:
             watch()
-        time.sleep(min(0.2, left))
+        return False
+
+    Deadline(seconds).wait_until(interrupted, 0.2)
 
 
 def _first_answer(link: Link, watch: Watch | None) -> tuple[float, str]:
     """Ping until an answer comes; return the time since the first request, and the output. Raises TrafficError."""
     dut, peer = link.dut, link.peer
     output: list[Completed] = []
-    end = time.monotonic() + ANSWER_TIMEOUT_S
-    answered = False
     with echoes.stream(dut.shell, dut.ip, peer.ip, 3 * ANSWER_TIMEOUT_S, output.append) as process:
-        while not answered and time.monotonic() < end and process.poll() is None:
-            if watch is not None:
-                watch()
-            time.sleep(_POLL_S)
-            answered = any(one.rtt_s is not None for one in echoes.parse(process.lines()))
+        echoes.await_answers(process, 1, ANSWER_TIMEOUT_S, watch or (lambda: None))
     seen = echoes.parse(output[0].stdout.splitlines())
     if not seen:
         raise echoes.refused(dut.shell, output[0])

@@ -14,9 +14,9 @@ from pytest_pinet.measure.link_result import tool_of_end
 from pytest_pinet.model.figures import LATE, P50, P90, P99, Figure, Sample
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.traffic import sockperf
-from pytest_pinet.traffic.exchange import exchange, unreadable
+from pytest_pinet.traffic.exchange import exchange
 from pytest_pinet.traffic.processes import CONNECT_TIMEOUT_S, POLL_S
-from pytest_pinet.traffic.tool import Watch
+from pytest_pinet.traffic.tool import Watch, check_whole
 
 RATES = (10, 100_000)
 # With fewer probes than this share, the sender paused, and a pause hides late answers.
@@ -44,10 +44,9 @@ class Latency:
     load: Direction | None = None
 
     def __post_init__(self) -> None:
-        limits = (("duration", self.lasts_s, 1, 3600), ("size", self.size, 14, 1472), ("rate", self.rate, *RATES))
-        for name, value, low, high in limits:
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise ConfigError(f"{name}={value!r}: expected {low} to {high}")
+        check_whole("duration", self.lasts_s, 1, 3600)
+        check_whole("size", self.size, 14, 1472)
+        check_whole("rate", self.rate, *RATES)
         if self.after_s is not None and self.after_s <= 0:
             raise ConfigError("after=0: expected a duration such as '2 ms', longer than 0 s")
 
@@ -96,21 +95,18 @@ class Latency:
     def _probe(self, link: Link, watch: Watch | None) -> Sample:
         client, server = (tool_of_end(end, "sockperf") for end in (link.dut, link.peer))
         own, address = link.dut.ip, link.peer.ip
-        done, raw = exchange(
+        trips, raw = sockperf.ask(
             server,
             client,
             lambda port: (
                 sockperf.server_argv(address, port, udp=True),
                 sockperf.under_load_argv(own, address, port, self.lasts_s, self.size, self.rate),
             ),
-            self.seconds + sockperf.BESIDE_S,
+            self.seconds,
             watch,
-            udp=True,
+            True,
+            sockperf.trips,
         )
-        try:
-            trips = sockperf.trips(done.stdout)
-        except ValueError as error:
-            raise unreadable("sockperf", client.shell, done, str(error)) from None
         excluded = ""
         if trips.sent < LEAST_SENT * self.rate * trips.seconds:
             each = trips.sent / trips.seconds

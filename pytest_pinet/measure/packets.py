@@ -18,7 +18,7 @@ from pytest_pinet.model.figures import PACKETS, Figure, Sample
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.traffic.exchange import exchange
 from pytest_pinet.traffic.processes import LIFETIME_S
-from pytest_pinet.traffic.tool import Watch
+from pytest_pinet.traffic.tool import Watch, check_whole
 
 SIZES = (18, 1472)
 # Before the window, the flow has to start.
@@ -53,9 +53,8 @@ class Packets:
     size: int = 64
 
     def __post_init__(self) -> None:
-        for name, value, (low, high) in (("duration", self.lasts_s, (1, 3600)), ("size", self.size, SIZES)):
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise ConfigError(f"{name}={value!r}: expected {low} to {high}")
+        check_whole("duration", self.lasts_s, 1, 3600)
+        check_whole("size", self.size, *SIZES)
         if self.direction is Direction.BIDIR:
             raise ConfigError("direction='bidir': packets are counted in one direction; expected 'tx' or 'rx'")
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import CapabilityError, LinkError
 from pytest_pinet.evidence.interface import read_interface
-from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.execution.shell import Completed, Process
+from pytest_pinet.execution.shell import Completed
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link import far_end
 from pytest_pinet.lab.link.link import Link
@@ -26,8 +25,7 @@ START_TIMEOUT_S = 10.0
 ENOUGH = 300
 # The sender may pause this long at an end of the silence, or for this share of the silence.
 PAUSE_S, PAUSE_SHARE = 0.03, 0.05
-_POLL_S = 0.1
-_SLOWER, _DEAD = "slower", "dead"
+_SLOWER = "slower"
 
 
 @dataclass(frozen=True)
@@ -76,29 +74,30 @@ class Recovery:
         far_end.check(link)
         undo = UndoStack()
         try:
-            found = self._flap(link, watch or (lambda: None), undo)
+            found, is_back = self._flap(link, watch or (lambda: None), undo)
         except BaseException as error:
             for failure in undo.close():
                 error.add_note(failure)
             raise
         if failures := undo.close():
             raise LinkError("; ".join(failures), f"look at the far end of {link.dut}")
-        if _DEAD in found.values:
+        if not is_back:
             self.reboot(link)
         return found
 
-    def _flap(self, link: Link, watch: Watch, undo: UndoStack) -> Sample:
+    def _flap(self, link: Link, watch: Watch, undo: UndoStack) -> tuple[Sample, bool]:
+        """Return the flap, and whether the link came back."""
         dut, peer = link.dut, link.peer
         before = read_interface(dut.shell, dut.device)
         far_end.keep_neighbours(link, undo)
         output: list[Completed] = []
         lifetime_s = START_TIMEOUT_S + self.down_s + RECOVERY_TIMEOUT_S + 30
         with echoes.stream(dut.shell, dut.ip, peer.ip, lifetime_s, output.append) as process:
-            if not _answers(process, watch, START_TIMEOUT_S):
+            if not echoes.await_answers(process, ENOUGH, START_TIMEOUT_S, watch):
                 raise echoes.refused(dut.shell, process.stop())
             how = far_end.interrupt(link, self.down_s, undo)
             process.lines()
-            back = _answers(process, watch, RECOVERY_TIMEOUT_S)
+            back = echoes.await_answers(process, ENOUGH, RECOVERY_TIMEOUT_S, watch)
         text = output[0].stdout
         silence = echoes.longest_silence(echoes.parse(text.splitlines()))
         after = read_interface(dut.shell, dut.device)
@@ -117,19 +116,4 @@ class Recovery:
         values = {SILENCE.name: silence.seconds, AFTER.name: share_of_line(self.tool, link, watch) if back else 0.0}
         if slower:
             values[_SLOWER] = 1.0
-        if not back:
-            values[_DEAD] = 1.0
-        return Sample(values, text, excluded=paused, notes=tuple(notes), tool="ping")
-
-
-def _answers(process: Process, watch: Watch, timeout_s: float) -> bool:
-    """Wait for answers; return whether enough came in time. Raises what ``watch`` raises."""
-    count = 0
-
-    def enough() -> bool:
-        nonlocal count
-        watch()
-        count += sum(one.rtt_s is not None for one in echoes.parse(process.lines()))
-        return count >= ENOUGH or process.poll() is not None
-
-    return Deadline(timeout_s).wait_until(enough, _POLL_S) and count >= ENOUGH
+        return Sample(values, text, excluded=paused, notes=tuple(notes), tool="ping"), back

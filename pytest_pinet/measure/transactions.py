@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_pinet.errors import ConfigError
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.link_result import tool_of_end
 from pytest_pinet.model.figures import TRANSACTIONS, Figure, Sample
 from pytest_pinet.traffic import sockperf
-from pytest_pinet.traffic.exchange import exchange, unreadable
-from pytest_pinet.traffic.tool import Watch
+from pytest_pinet.traffic.tool import Watch, check_whole
 
 SECONDS = (1, 3600)
 # The smallest message has a header of sockperf; the largest is the payload of an IPv4 datagram.
@@ -26,9 +24,8 @@ class Transactions:
     udp: bool = False
 
     def __post_init__(self) -> None:
-        for name, value, (low, high) in (("duration", self.lasts_s, SECONDS), ("size", self.size, SIZE)):
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise ConfigError(f"{name}={value!r}: expected {low} to {high}")
+        check_whole("duration", self.lasts_s, *SECONDS)
+        check_whole("size", self.size, *SIZE)
 
     @property
     def key(self) -> str:
@@ -47,19 +44,16 @@ class Transactions:
         """Measure once. Raises LabError."""
         client, server = (tool_of_end(end, "sockperf") for end in (link.dut, link.peer))
         own, address = link.dut.ip, link.peer.ip
-        done, raw = exchange(
+        rate, raw = sockperf.ask(
             server,
             client,
             lambda port: (
                 sockperf.server_argv(address, port, self.udp),
                 sockperf.ping_pong_argv(own, address, port, self.lasts_s, self.size, self.udp),
             ),
-            self.seconds + sockperf.BESIDE_S,
+            self.seconds,
             watch,
             self.udp,
+            sockperf.transactions,
         )
-        try:
-            rate = sockperf.transactions(done.stdout)
-        except ValueError as error:
-            raise unreadable("sockperf", client.shell, done, str(error)) from None
         return Sample({TRANSACTIONS.name: rate}, raw, tool=client.version)

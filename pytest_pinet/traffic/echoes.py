@@ -13,8 +13,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from pytest_pinet.errors import TrafficError
+from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed, Process, Shell, as_root, last_line
 from pytest_pinet.traffic.processes import running
+from pytest_pinet.traffic.tool import Watch
 
 INTERVAL_S = 0.001
 # A silence is longer than its true length by this much at most, unless the sender paused.
@@ -95,6 +97,19 @@ def stream(
 ) -> AbstractContextManager[Process]:
     """Ping ``address`` from ``own_address`` while the context is open; ``keep`` receives the output at its end."""
     return running(shell, command(own_address, address, INTERVAL_S, lifetime_s), "ping", keep)
+
+
+def await_answers(process: Process, count: int, timeout_s: float, watch: Watch) -> bool:
+    """Wait for so many answers of a stream; return whether they came in time. Raises what ``watch`` raises."""
+    seen = 0
+
+    def enough() -> bool:
+        nonlocal seen
+        watch()
+        seen += sum(one.rtt_s is not None for one in parse(process.lines()))
+        return seen >= count or process.poll() is not None
+
+    return Deadline(timeout_s).wait_until(enough) and seen >= count
 
 
 def refused(shell: Shell, done: Completed) -> TrafficError:

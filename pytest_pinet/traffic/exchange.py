@@ -34,6 +34,10 @@ PROGRAMS = {
 _TAKEN = "address already in use"
 
 
+# The command lines of a server and of its client, for this port.
+Commands = Callable[[int], tuple[Sequence[str], Sequence[str]]]
+
+
 @dataclass(frozen=True)
 class ToolOfEnd:
     """A program on an end: its version as it prints it, and the form of ``timeout`` there (empty: it has none)."""
@@ -60,7 +64,7 @@ def tool_of(shell: Shell, program: str) -> ToolOfEnd:
 def exchange(
     server: ToolOfEnd,
     client: ToolOfEnd,
-    commands: Callable[[int], tuple[Sequence[str], Sequence[str]]],
+    commands: Commands,
     seconds: float,
     watch: Watch | None = None,
     udp: bool = False,

@@ -34,7 +34,7 @@ from pytest_pinet.traffic.processes import (
     on_a_free_port,
     running,
 )
-from pytest_pinet.traffic.tool import TrafficJob
+from pytest_pinet.traffic.tool import TrafficJob, check_whole
 
 # The command line of wrk, and the parser of its output.
 #
@@ -209,9 +209,8 @@ def validate(traffic: Traffic) -> HttpTraffic:
             f"direction={str(traffic.direction)!r}: HTTP has one direction; expected 'tx' (the device under test "
             "serves) or 'rx' (its peer serves)"
         )
-    for name, value, most in (("connections", traffic.streams, CONNECTIONS_MAX), ("size", traffic.size, SIZE_MAX)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            raise ConfigError(f"{name}={value!r}: expected 1 to {most}")
+    check_whole("connections", traffic.streams, 1, CONNECTIONS_MAX)
+    check_whole("size", traffic.size, 1, SIZE_MAX)
     if not 0 < traffic.duration_s <= SECONDS_MAX:
         raise ConfigError(f"duration={traffic.duration_s:g} s: expected more than 0 s, and {SECONDS_MAX} s at most")
     return traffic

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
+
+from pytest_pinet.traffic.exchange import Commands, ToolOfEnd, exchange, unreadable
+from pytest_pinet.traffic.tool import Watch
+
+T = TypeVar("T")
 
 # Colours stand around some lines.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -33,6 +40,23 @@ def under_load_argv(own: str, address: str, port: int, seconds: int, size: int, 
     words = ["sockperf", "under-load", "-i", address, "-p", str(port), "-t", str(seconds), "-m", str(size)]
     words += ["--mps", str(rate), "--reply-every", "1", "--client_ip", own, "--full-rtt"]
     return [*words, "--full-log", "/dev/stdout"]
+
+
+def ask(
+    server: ToolOfEnd,
+    client: ToolOfEnd,
+    commands: Commands,
+    seconds: float,
+    watch: Watch | None,
+    udp: bool,
+    read: Callable[[str], T],
+) -> tuple[T, str]:
+    """Run a server, and a client for so many seconds. Return what ``read`` finds, and all output. Raises LabError."""
+    done, raw = exchange(server, client, commands, seconds + BESIDE_S, watch, udp)
+    try:
+        return read(done.stdout), raw
+    except ValueError as error:
+        raise unreadable("sockperf", client.shell, done, str(error)) from None
 
 
 @dataclass(frozen=True)

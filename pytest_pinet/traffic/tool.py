@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
+from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.entry_points import TRAFFIC_TOOLS
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.lab import Lab
@@ -19,6 +20,12 @@ Progress = Callable[[float], None]
 Watch = Callable[[], None]
 # Receives the client's end and may wait for others. Returns the uptime of this end at which to begin (None: at once).
 BeforeClient = Callable[[Shell], float | None]
+
+
+def check_whole(name: str, value: object, least: int, most: int) -> None:
+    """Raise ConfigError unless the value of the argument ``name`` is a whole number in this range."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ConfigError(f"{name}={value!r}: expected {least} to {most}")
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,20 @@ from pytest_pinet.execution.shell import Completed
 from tests.support.local_shell import LocalProcess
 
 IP = shutil.which("ip") or "/usr/sbin/ip"
+# Two boards, cabled directly: no switch can take a port down.
+TWO_BOARDS = """\
+pinet:
+  name: two
+  switches:
+    sw1: {backend: fixed, ports: p1-p2}
+  nodes:
+    left:
+      board: cm4
+      interfaces: {pcie: {nic: aqc107, port: sw1/p1, device: eth0, driver: veth}}
+    right:
+      board: cm4
+      interfaces: {pcie: {nic: aqc107, port: sw1/p2, device: eth0, driver: veth}}
+"""
 
 
 def ip(command: str) -> None:

@@ -30,23 +30,10 @@ from pytest_pinet.model.forms import Management
 from pytest_pinet.model.lab import Switch
 from pytest_pinet.model.tuning import SettingOutcome, Tuning
 from pytest_pinet.tuning.journal import replay
-from tests.support.namespaces import NamespaceShell, ip
+from tests.support.namespaces import TWO_BOARDS, NamespaceShell, ip
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
-LAB = """\
-pinet:
-  name: two
-  switches:
-    sw1: {backend: fixed, ports: p1-p2}
-  nodes:
-    left:
-      board: cm4
-      interfaces: {pcie: {nic: aqc107, port: sw1/p1, device: eth0, driver: veth}}
-    right:
-      board: cm4
-      interfaces: {pcie: {nic: aqc107, port: sw1/p2, device: eth0, driver: veth}}
-"""
 # NetworkManager as seen through its command: it answers, then takes the device down and removes its addresses.
 NMCLI = """\
 #!/bin/sh
@@ -94,7 +81,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         file = folder / "two.yaml"
-        file.write_text(LAB)
+        file.write_text(TWO_BOARDS)
         lab = load(file)
         self._nodes = dict(lab.nodes)
         self.left, self.right = (NamespaceShell(name, f"pinet-{os.getpid()}-{name}") for name in ("left", "right"))

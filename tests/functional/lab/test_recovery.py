@@ -25,7 +25,7 @@ from pytest_pinet.model.combination import Combination, Endpoint
 from pytest_pinet.traffic.iperf3 import Iperf3
 from pytest_pinet.tuning.journal import replay
 from tests.support.gate_project import GateLab
-from tests.support.namespaces import NamespaceShell, ip
+from tests.support.namespaces import TWO_BOARDS, NamespaceShell, ip
 from tests.support.visited_link import visited
 
 pytestmark = [
@@ -33,20 +33,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("ping") is None, reason="not installed: ping"),
 ]
 
-# Both ends are cabled directly: no switch can take a port down.
-LAB = """\
-pinet:
-  name: two
-  switches:
-    sw1: {backend: fixed, ports: p1-p2}
-  nodes:
-    left:
-      board: cm4
-      interfaces: {pcie: {nic: aqc107, port: sw1/p1, device: eth0, driver: veth}}
-    right:
-      board: cm4
-      interfaces: {pcie: {nic: aqc107, port: sw1/p2, device: eth0, driver: veth}}
-"""
 # Drops all answers to pings.
 DEAF = (
     "PATH=$PATH:/usr/sbin; nft 'add table inet deaf;"
@@ -59,7 +45,7 @@ DEAF = (
 def link(tmp_path: Path) -> Iterator[Link]:
     """Yield a link between two namespaces. The session of each end has no driver of labgrid."""
     file = tmp_path / "two.yaml"
-    file.write_text(LAB)
+    file.write_text(TWO_BOARDS)
     lab = load(file)
     shells = [NamespaceShell(name, f"pinet-{os.getpid()}-{name}") for name in ("left", "right")]
     for shell in shells:
