@@ -102,7 +102,8 @@ def _first(text: str) -> str:
 
 def _argv(command: Command, lab: Path, unchanged: bool, folder: Path) -> list[str]:
     # A link that is slow on purpose must not be excused by the other work of this machine.
-    plugin = ("-p", "benchmarks.regressions.no_excuse")
+    named = ("no_excuse", *(("faster",) if command.faster else ()))
+    plugin = [word for name in named for word in ("-p", f"benchmarks.regressions.{name}")]
     test = ("--pyargs", EVERYDAY, "-k", command.test) if command.test else ()
     match command.kind:
         case "test":

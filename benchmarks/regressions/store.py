@@ -15,7 +15,8 @@ FILE = Path(__file__).with_name("results.json")
 def control_key(command: Command) -> str:
     """Return the name of a command's control. Commands that differ only in the build under test share one."""
     what = f"{command.unchanged} {command.against}".strip() if command.kind == "gate" else ""
-    words = (command.lab, command.kind, command.test, command.profile, what, *command.options)
+    faster = "faster" if command.faster else ""
+    words = (command.lab, command.kind, command.test, command.profile, what, *command.options, faster)
     return " ".join(word for word in words if word)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.regressions import injections as inject
 from benchmarks.regressions.bench import Bench
+from benchmarks.regressions.faster import TIMES
 from benchmarks.regressions.injections import Injection
 
 # Where a row is injected.
@@ -29,7 +30,7 @@ class Command:
 
     ``kind`` is ``test`` (pytest with a test of the suite), ``gate`` (`pinet gate` of a build) or ``watch``
     (`pinet watch`). ``build`` and ``unchanged`` are the builds of a gate and of its control, ``against`` the known-good
-    build if it is not the one that the board runs.
+    build if it is not the one that the board runs. ``faster``: minutes of traffic are shorter (``faster.py``).
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Command:
     unchanged: str = "unchanged.yaml"
     against: str = ""
     lab: str = "pair.yaml"
+    faster: bool = False
 
     def __str__(self) -> str:
         return f"`{self.test}`, {self.profile}" if self.test else f"`pinet {self.kind}`"
@@ -80,12 +82,18 @@ CARD = ("--pinet-board=pi5", "--pinet-nic=rtl8126")
 BOARD = ("--pinet-board=pi5",)
 
 
-def _test(name: str, profile: str = "standard", options: tuple[str, ...] = ONBOARD) -> Command:
-    return Command("test", name, profile, options)
+def _test(name: str, profile: str = "standard", options: tuple[str, ...] = ONBOARD, faster: bool = False) -> Command:
+    return Command("test", name, profile, options, faster=faster)
 
 
-def _gate(build: str, lab: str = "pair.yaml", test: str = "test_line_rate", options: tuple[str, ...] = ()) -> Command:
-    return Command("gate", test, "fast", options or ("--board=pi5", "--nic=macb"), build, lab=lab)
+def _gate(
+    build: str,
+    lab: str = "pair.yaml",
+    test: str = "test_line_rate",
+    profile: str = "fast",
+    options: tuple[str, ...] = ("--board=pi5", "--nic=macb"),
+) -> Command:
+    return Command("gate", test, profile, options, build, lab=lab)
 
 
 _IN_B = _gate("regressed.yaml")
@@ -150,18 +158,19 @@ ROWS = (
     ),
     Row(
         *(13, "RPL#7372", "6.18.29, Pi 4", "eee=off ignored, down about every 2 min", VIRTUAL),
-        scenario="the switch port goes down for 1 s every 2 minutes",
-        command=_test("test_without_a_drop", "soak"),
+        scenario="the switch port goes down for 1 s every 2 minutes of scaled time",
+        command=_test("test_without_a_drop", "soak", faster=True),
         names="drop|carrier|went down|link",
-        injection=inject.flapping(120),
+        injection=inject.flapping(120 / TIMES),
+        scale=f"10 minutes of traffic in {600 // TIMES} s, a drop every {120 // TIMES} s (1:{TIMES})",
     ),
     Row(
         *(14, "RPL#5239", "5.15.76, Pi 4 RTL8153", "reset within 10 min of --bidir", VIRTUAL),
-        scenario="after 30 s of load in both directions at once the link is gone for 3 s",
-        command=_test("test_long_both_ways", "soak"),
+        scenario="after 10 minutes (of scaled time) of load in both directions at once the link is gone for 3 s",
+        command=_test("test_long_both_ways", "soak", faster=True),
         names="drop|carrier|went down|link|bidir",
-        injection=inject.reset_under_both_ways(30, 3),
-        scale="30 s of load for 10 minutes (1:20)",
+        injection=inject.reset_under_both_ways(600 / TIMES, 3),
+        scale=f"15 minutes of traffic in {900 // TIMES} s, the reset after {600 // TIMES} s (1:{TIMES})",
     ),
     Row(
         *(15, "RPL#7568", "6.18.33 -> .39, 3B+ Wi-Fi", "RTT 7 -> 79 ms, 0 % loss", VIRTUAL),
@@ -178,10 +187,11 @@ ROWS = (
     ),
     Row(
         *(18, "openwrt#17611", "23.05 -> 24.10, ipq40xx", "325 -> 200, one CPU", VIRTUAL),
-        scenario="what the board forwards leaves it at 200/325 of the link's rate; its own traffic does not",
-        command=_test("test_nat", "soak", BOARD),
+        scenario="in each boot of build B, what the board forwards leaves it at 200/325 of the link's rate; its own "
+        "traffic does not",
+        command=_gate("regressed.yaml", test="test_nat", profile="soak"),
         names="chain|nat",
-        injection=inject.slower_forwarding(200 / 325),
+        injection=inject.in_build_b(inject.slower_forwarding(200 / 325)),
     ),
     Row(
         *(20, "RPL#7339, 7471; talos", "6.17-6.18.44, Pi 5 macb", "tx frozen; per node-hours", VIRTUAL),

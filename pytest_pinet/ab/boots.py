@@ -103,7 +103,7 @@ class BuildBooter:
         return [boot for boot in self.made if boot.node == node]
 
     @contextmanager
-    def open(self, combination: Combination) -> Iterator[Link]:
+    def open(self, combination: Combination, link_required: bool = True) -> Iterator[Link]:
         """Open a link whose device under test runs the build of this turn. Raises PinetError.
 
         Ends the run if a board cannot run the build, before anything is changed on the board, or if the build was
@@ -115,7 +115,7 @@ class BuildBooter:
         require_any_pi(self.options.new)
         opened = False
         try:
-            with self._access.open(combination) as link:
+            with self._access.open(combination, link_required=link_required) as link:
                 opened = True
                 yield link
         except (RefusedBuild, ChangedBuildError) as error:

@@ -82,7 +82,7 @@ class AcceptedMeasuring:
     @contextmanager
     def open(self, item: pytest.Item, case: CombinationCase) -> Iterator[Link]:
         try:
-            with self.boots.open(case.combination) as link:
+            with self.boots.open(case.combination, case.request.link_required) as link:
                 yield link
         except (LinkError, InvalidMeasurement) as error:
             if error is self.boots.opening_error:
@@ -114,7 +114,7 @@ class AlternatingMeasuring:
 
     def __init__(self, boots: BuildBooter, plain: PlainMeasuring) -> None:
         self.boots = boots
-        self.rounds = Rounds(boots)
+        self.rounds = Rounds(boots, plain.error_rate)
         self._plain = plain
 
     def is_measuring(self, item: pytest.Item) -> bool:
@@ -124,13 +124,16 @@ class AlternatingMeasuring:
         return (*self._plain.kept_nodes(nextitem), *self.rounds.kept(nextitem))
 
     def open(self, item: pytest.Item, case: CombinationCase) -> AbstractContextManager[Link]:
-        return self._opened(item, case.combination) if self.is_measuring(item) else nullcontext(self._measured(item))
+        return self._opened(item, case) if self.is_measuring(item) else nullcontext(self._measured(item))
 
     @contextmanager
-    def _opened(self, item: pytest.Item, combination: Combination) -> Iterator[Link]:
-        with self.boots.open(combination) as link:
-            self.rounds.tested(item).open(link)
+    def _opened(self, item: pytest.Item, case: CombinationCase) -> Iterator[Link]:
+        with self.boots.open(case.combination, case.request.link_required) as link:
+            tested = self.rounds.tested(item)
+            tested.open(link)
+            tested.drops.accept(link)
             yield link
+            tested.drops.look(link)
 
     def _measured(self, item: pytest.Item) -> Link:
         """Return the link that was measured. If an error ended the test in a boot, raise it."""
@@ -159,10 +162,13 @@ class AlternatingMeasuring:
                 self._leave_out("a ladder")
             series = self._of_call(item, TurnSeries) or self._new(link, traffic, call.limits)
             series.require_same(traffic, item.nodeid)
-            if measuring and not series.decided:
+            drops = self.rounds.tested(item).drops
+            if measuring and not (series.decided and drops.verdict):
                 self._take(link, series)
                 self.rounds.tested(item).add(series)
-            return self._record(series)
+                drops.look(link, series.turns[-1].connections)
+            record = self._record(series)
+            return record.replace(notes=[*record.notes, *filter(None, [drops.text])])
 
     def _pinged(self, call: GateCall, ping: Ping) -> ResultRecord:
         series = self._of_call(call.item, PingSeries) or PingSeries()
@@ -185,6 +191,8 @@ class AlternatingMeasuring:
             wanted = series.wanted(self.boots.side)
             if wanted is not None:
                 series.records[self.boots.side] = self._plain.measure(call, wanted)
+                # Boots and flaps change the carrier on purpose.
+                self.rounds.tested(call.item).drops.accept(call.link)
             self.rounds.tested(call.item).add(series)
         return self._with_ran(call.link, series.record())
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.ab.boots import BuildBooter, known_good_error
+from pytest_pinet.ab.drops import LinkTurns
 from pytest_pinet.ab.series import EventSeries, PingSeries, TurnSeries
 from pytest_pinet.ab.values import ValueSeries
 from pytest_pinet.errors import (
@@ -36,6 +37,7 @@ from pytest_pinet.judge.extras import OFTEN
 from pytest_pinet.judge.turns import Side, side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.lab import Node
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.session.parametrizer import case_of
 
 # The build or the lab can cause these errors. It is the lab if the known-good build has the error, too.
@@ -70,9 +72,11 @@ class ABTestState:
     """``calls`` counts the gate calls of the current boot; ``link`` is the link of the latest boot.
 
     ``error`` ends the test, and can be a skip. It is None while the test goes on, or if its values decide the outcome.
+    ``drops`` has the drops of its link.
     """
 
     item: pytest.Item
+    drops: LinkTurns
     series: list[TurnSeries | PingSeries | EventSeries | ValueSeries] = field(default_factory=list)
     calls: int = 0
     turns: list[Side] = field(default_factory=list)
@@ -83,14 +87,15 @@ class ABTestState:
     @property
     def done(self) -> bool:
         """Whether the test needs no more boots."""
-        if self.error is not None:
+        if self.error is not None or self.drops.verdict is Verdict.FAIL:
             return True
-        in_doubt = bool(self.troubles) and not self.series
+        in_doubt = (bool(self.troubles) and not self.series) or self.drops.verdict is None
         return bool(self.turns) and all(one.decided for one in self.series) and not in_doubt
 
-    def begin(self, side: Side) -> None:
+    def begin(self, turn: int, side: Side) -> None:
         """Begin to run the test in a boot of this build."""
         self.turns.append(side)
+        self.drops.begin(turn, side)
         self.restart()
 
     def restart(self) -> None:
@@ -118,6 +123,8 @@ class ABTestState:
     def add_trouble(self, side: Side, error: PinetError, opening: bool, no_device: bool = False) -> None:
         """Note the error of this boot. It ends the test, unless later boots can show its cause."""
         wrong_link = isinstance(error, InvalidMeasurement) and opening
+        if isinstance(error, DroppedLink):
+            self.drops.note()
         if isinstance(error, DOUBTFUL) or wrong_link:
             self.troubles.append(BootTrouble(side, error, opening, no_device))
             if side is Side.A:
@@ -128,11 +135,7 @@ class ABTestState:
             self.error = error
 
     def end_turn(self, side: Side) -> None:
-        """Blame build B if each of its boots had an error or drops, and no boot of A, this one included."""
-        drops = next((why for one in self.series if isinstance(one, TurnSeries) and (why := one.link_drops)), "")
-        if drops and self.error is None:
-            self.error = BuildError(drops, "link drops")
-            return
+        """Blame build B if each of its boots had an error, and no boot of A, this one included."""
         of_b = [one for one in self.troubles if one.side is Side.B]
         if side is Side.B or self.error is not None or len(of_b) < OFTEN or self.turns.count(Side.B) > len(of_b):
             return
@@ -146,6 +149,7 @@ class ABTestState:
 
     def give_up(self) -> None:
         """End the test, because there are no more boots. An error with an unknown cause becomes an error of the lab."""
+        self.error = self.error or self.drops.error
         if self.error is None and self.troubles and not self.done:
             self.error = self.troubles[-1].error
         for one in self.series:
@@ -156,6 +160,11 @@ def board_of(item: pytest.Item | None) -> str:
     """Return the node under test; empty for a test that needs no lab."""
     case = case_of(item)
     return "" if case is None else case.combination.dut.node.name
+
+
+def _nic_of(item: pytest.Item) -> str:
+    case = case_of(item)
+    return "" if case is None else str(case.combination.dut)
 
 
 class Boards:
@@ -188,9 +197,10 @@ class Boards:
 class Rounds(Boards):
     """Runs the tests of each board in alternating boots of two builds. Registered as a plugin."""
 
-    def __init__(self, boots: BuildBooter) -> None:
+    def __init__(self, boots: BuildBooter, error_rate: float) -> None:
         super().__init__()
         self.boots = boots
+        self._error_rate = error_rate
         self._tested: dict[str, ABTestState] = {}
         self._over: set[str] = set()
         self._now: ABTestState | None = None
@@ -223,7 +233,10 @@ class Rounds(Boards):
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note the tests of each board once no test is deselected any more."""
         super().pytest_collection_finish(session)
-        self._tested = {item.nodeid: ABTestState(item) for items in self._items.values() for item in items}
+        drops: dict[str, LinkTurns] = {}
+        for item in (item for items in self._items.values() for item in items):
+            own = drops.setdefault(_nic_of(item), LinkTurns(self._error_rate))
+            self._tested[item.nodeid] = ABTestState(item, own)
 
     def _group(self, board: str) -> list[ABTestState]:
         return [self.tested(item) for item in self._items.get(board, [])]
@@ -244,17 +257,17 @@ class Rounds(Boards):
             which = side(turn)
             self.boots.next(which)
             for number, one in enumerate(going):
-                self._run(one, which, partial(_following, going[number + 1 :], group, first))
+                self._run(one, turn, partial(_following, going[number + 1 :], group, first))
             turn += 1
             if first.session.shouldstop or first.session.shouldfail:
                 break
         for one in group:
             one.give_up()
 
-    def _run(self, one: ABTestState, which: Side, following: Callable[[], pytest.Item]) -> None:
+    def _run(self, one: ABTestState, turn: int, following: Callable[[], pytest.Item]) -> None:
         """Run the test with its fixtures in this boot, without a report."""
-        item = one.item
-        one.begin(which)
+        item, which = one.item, side(turn)
+        one.begin(turn, which)
         self._now = one
         # As pytest's own runner does before and after a test.
         if hasattr(item, "_request") and not item._request:

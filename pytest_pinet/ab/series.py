@@ -36,9 +36,6 @@ from pytest_pinet.model.verdict import Verdict
 
 # Time of a connection beside its traffic.
 BESIDE_TRAFFIC_S = 10.0
-# So many turns of B with a dropped link, and as many of A without. If half of all turns have a drop, four of four and
-# none of four come by chance in 1 of 256 comparisons.
-DROPS_OFTEN = 4
 SAME_CALLS = "to compare builds, a test must make the same gate calls in every boot"
 
 
@@ -63,11 +60,6 @@ class Turn:
     def kept(self) -> tuple[Connection, ...]:
         """The connections that count."""
         return tuple(one for one in self.connections if not one.excluded)
-
-    @property
-    def has_dropped(self) -> bool:
-        """Whether the link of the device under test dropped."""
-        return any(0 in one.dropped for one in self.connections)
 
 
 @dataclass(frozen=True)
@@ -114,22 +106,7 @@ class TurnSeries:
         if any(one.verdict is Verdict.FAIL for one in (*found, *costs)):
             return True
         of_costs = len(self.turns) >= COST_TURNS or all(one.decided for one in costs)
-        of_drops = not self._only_b_drops or bool(self.link_drops)
-        return bool(found) and all(one.decided for one in found) and of_costs and of_drops
-
-    @property
-    def _only_b_drops(self) -> bool:
-        """Whether the link dropped in each turn of B, and in none of A."""
-        of_b = [turn.has_dropped for turn in self.of(Side.B)]
-        return bool(of_b) and all(of_b) and not any(turn.has_dropped for turn in self.of(Side.A))
-
-    @property
-    def link_drops(self) -> str:
-        """Why B is to blame for drops of the link; empty if it is not, or not yet."""
-        of_a, of_b = len(self.of(Side.A)), len(self.of(Side.B))
-        if not self._only_b_drops or min(of_a, of_b) < DROPS_OFTEN:
-            return ""
-        return f"the link dropped in all {of_b} turns of the build under test, and in none of {of_a} of the other"
+        return bool(found) and all(one.decided for one in found) and of_costs
 
     @property
     def values(self) -> int:

@@ -9,6 +9,7 @@ from statistics import fmean, linear_regression
 from typing import NamedTuple
 
 from pytest_pinet.judge.baseline import Course
+from pytest_pinet.judge.circumstances import disturbed
 from pytest_pinet.judge.level import Level, flags, read
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.spread import FEW, FLOOR, NINE_OF_TEN, Noise, Spread, spread_of
@@ -26,6 +27,7 @@ from pytest_pinet.judge.statistics import (
 )
 from pytest_pinet.judge.two_levels import TwoLevels, Unit, explanations, is_other_share, split
 from pytest_pinet.model.connection import Connection, Fresh
+from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
 
@@ -37,6 +39,12 @@ FARTHEST = 1000.0
 MOST_BELOW = 2 / 3
 # If a larger share of the connections is disturbed, the result cannot pass.
 MOST_DISTURBED = 1 / 3
+# Disturbances of a smaller share of a connection's time do not count here: one dip in a minute is no dip in 3 seconds.
+LITTLE = 0.01
+# A stall of so many seconds is a standstill (the kernel's watchdog of transmit queues waits as long). One may be an
+# accident of the lab. The second one fails, however much arrived before and afterwards.
+STANDSTILL_S = 5.0
+STANDSTILLS = 2
 
 
 @dataclass(frozen=True)
@@ -199,6 +207,7 @@ def decide(
     With ``fresh_link`` (the caller can take the link down and up), the connections since a fresh link-up must lie below
     on average, too. Apart from that, the order of connections matters only if later ones than the baseline has
     certainly differ from the earlier ones: such a run does not pass, and fails only if the earlier ones are too low.
+    Traffic that stands still repeatedly fails in any case.
 
     It is inconclusive if the budget is spent, or if the rest of the budget could not make the result certain. Raises
     ValueError for a limit that is not above 0 and finite, and for an error rate outside 0 to 0.5.
@@ -257,6 +266,9 @@ def decide(
         moved=moved,
         other_share=known_levels is not None and known_levels.other_share,
     )
+    if len(stood := _standstills(shown)) >= STANDSTILLS:
+        why = f"the traffic stood still {len(stood)} times, for up to {max(stood):.1f} s"
+        return replace(known, outcome=Verdict.FAIL, why=why)
     if not moved and standing.passes(error_rate, profile, more):
         return _explained(replace(known, outcome=Verdict.PASS))
     if (not moved or standing.early < 0) and standing.fails(error_rate, profile, more):
@@ -266,6 +278,12 @@ def decide(
     suspect = standing.n >= profile.fails_after - 1 and standing.mostly_below
     fresh = Fresh.LINK if suspect and not _had_link(usable) else Fresh.CONNECTION
     return _explained(replace(known, next_fresh=fresh))
+
+
+def _standstills(connections: Sequence[Connection]) -> list[float]:
+    """Return the lengths of long stalls (s), without those that other work on an end explains."""
+    stalls = [e for one in connections if not disturbed(one) for e in one.events if e.kind is EventKind.STALL]
+    return [event.seconds for event in stalls if event.seconds >= STANDSTILL_S]
 
 
 def _interval(standing: _Standing, error_rate: float) -> tuple[float, float]:
@@ -325,15 +343,16 @@ def _stand(usable: Sequence[_Like], limit: Bitrate, noise: Noise, fresh_link: bo
     means = [_log(r.mean, limit) for r in readings]
     # A single connection on the fresh link-up may be high by chance, so all connections since then count.
     first = next((at for at, one in enumerate(usable) if one.connection.fresh is not Fresh.CONNECTION), len(usable))
+    disturbances = [r.disturbed and not _is_little(one.connection, r) for one, r in zip(usable, readings, strict=True)]
     return _Standing(
         level=level,
         plausible=(level,),
         # Short disturbances of the means say nothing about other days, so the level's variance between sessions is
         # used.
         mean=replace(spread_of(means, [r.own_mean for r in readings], noise, shared, zone), level=level.level),
-        undisturbed=math.fsum(mean for mean, r in zip(means, readings, strict=True) if not r.disturbed),
+        undisturbed=math.fsum(mean for mean, bad in zip(means, disturbances, strict=True) if not bad),
         below=sum(mean < 0 for mean in means),
-        disturbed=sum(r.disturbed for r in readings),
+        disturbed=sum(disturbances),
         outlasted=not fresh_link or math.fsum(means[first:]) < 0,
         early=math.fsum(mean for mean, one in zip(means, usable, strict=True) if not one.beyond),
     )
@@ -408,6 +427,13 @@ def _fresh_levels(standing: _Standing, usable: Sequence[_Like], show: Callable[[
 
 def _levels_of(usable: Sequence[_Like]) -> list[float]:
     return [math.log(max(one.reading.level, 1.0)) for one in usable]
+
+
+def _is_little(one: Connection, reading: Level) -> bool:
+    """Return whether all disturbances of a connection together are short for its length."""
+    events = math.fsum(e.seconds for e in one.events if e.kind is not EventKind.SLOW_START)
+    lost_s = max(events, math.fsum(dip.seconds for dip in reading.dips))
+    return lost_s < LITTLE * one.traffic_seconds
 
 
 def _had_link(usable: Sequence[_Like]) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from pytest_pinet.errors import CoordinatorError, PinetError, SshError
+from pytest_pinet.errors import CoordinatorError, InvalidMeasurement, LinkError, PinetError, SshError
 from pytest_pinet.evidence.other_work import RUN_VARIABLE
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack
@@ -23,7 +23,7 @@ from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.lab.launcher import LabUse, environment, launcher_of
 from pytest_pinet.lab.link import tuning_session
-from pytest_pinet.lab.link.link import Link, connect, switches_of
+from pytest_pinet.lab.link.link import Link, connect, switches_of, unopened
 from pytest_pinet.lab.node.node_pool import NodePool
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.places import open_places
@@ -167,12 +167,12 @@ class LabAccess:
     # -- links ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def open(self, combination: Combination, reset: bool = False) -> Iterator[Link]:
+    def open(self, combination: Combination, reset: bool = False, link_required: bool = True) -> Iterator[Link]:
         """Open a link for this combination: lease, boot, log in, cable, check and tune its nodes. The exit undoes it.
 
         The nodes stay booted and leased until ``keep_only`` or ``close``; with ``reset`` they are rebooted first. If a
         console shows a kernel crash, the link ends with KernelError, LabError or InvalidMeasurement. Raises PinetError;
-        KeyboardInterrupt in an aborted run.
+        KeyboardInterrupt in an aborted run. Without ``link_required``, a link that does not come up is its ``trouble``.
         """
         self._interrupt()
         # If the tool cannot be loaded, no lab is started and no node is booted in vain.
@@ -196,7 +196,13 @@ class LabAccess:
 
             try:
                 self._open = OpenLink(undo, watch, connected)
-                yield connected()
+                try:
+                    opened = connected()
+                except (LinkError, InvalidMeasurement) as error:
+                    if link_required:
+                        raise
+                    opened = unopened(combination, sessions, switches, self.scale.share, error)
+                yield opened
             finally:
                 self._open = None
                 watch.disarm()
@@ -227,7 +233,7 @@ class LabAccess:
         assert self._open is not None, "the link is not open"
         found = self._open.connected()
         link.ends, link.states, link.tunings = found.ends, found.states, found.tunings
-        link.combination = found.combination
+        link.combination, link.trouble = found.combination, None
 
     @contextmanager
     def _watched(self, combination: Combination, sessions: Mapping[str, NodeSession]) -> Iterator[KernelWatch]:

@@ -31,7 +31,8 @@ class Request:
     """The request of one test: globs for boards and NICs, topologies, tunings, and the limits of its marker.
 
     ``reset``: the nodes are power-cycled before the test. ``profile`` is a name of PROFILES (None: not requested).
-    ``tuning_required``: a tuning that does not take effect ends the test.
+    ``tuning_required``: a tuning that does not take effect ends the test. ``link_required``: a link that does not come
+    up ends the test.
     """
 
     boards: tuple[str, ...]
@@ -42,6 +43,7 @@ class Request:
     profile: str | None = None
     tunings: tuple[Tuning, ...] = (Tuning(),)
     tuning_required: bool = False
+    link_required: bool = True
 
     def limits_for(self, combination: Combination) -> tuple[Limit, ...]:
         """Return the marker's limits for one combination.

@@ -77,9 +77,9 @@ class Boots:
             dut = End(link.dut.endpoint, link.dut.session, link.dut.session.shell, link.dut.address)
             carrier_s = _await_carrier(dut, watch)
             self.reconnect(link)
-            values[CARRIER.name] = _age_s(link.dut) if carrier_s is None else carrier_s
+            values[CARRIER.name] = _age_s(link) if carrier_s is None else carrier_s
             # To open a link takes an answer.
-            values[REPLY.name] = _age_s(link.dut)
+            values[REPLY.name] = _age_s(link)
             bad = self._bad_ping(link, watch, lines)
         except (ShutdownError, TrafficError):
             raise
@@ -88,7 +88,7 @@ class Boots:
         except InvalidMeasurement as error:
             bad = f"slow link: {first_line(error)}"
         except LinkError as error:
-            bad = f"no link: {first_line(error)}"
+            bad = f"no link {_age_s(link):.0f} s after the boot: {first_line(error)}"
         raw = "\n".join([*lines, *(f"{name} {value:.2f} s" for name, value in values.items()), bad, ""])
         return Sample(values, raw, notes=(bad,) if bad else (), tool="ping")
 
@@ -133,8 +133,8 @@ def _await_carrier(dut: End, watch: Watch | None) -> float | None:
     return _age_of(said[0])
 
 
-def _age_s(end: End) -> float:
-    return _age_of(end.shell.run(_AGE).stdout)
+def _age_s(link: Link) -> float:
+    return _age_of(link.dut.session.shell.run(_AGE).stdout)
 
 
 def _age_of(text: str) -> float:

@@ -105,7 +105,7 @@ class LinkDrops:
         self._link = link
         self._connections = connections
         self._link_ups = link_ups
-        self._rule = DropRule(_own_carriers(link), limit)
+        self._rule = DropRule(own_carriers(link), limit)
 
     @property
     def is_own(self) -> bool:
@@ -176,7 +176,7 @@ class LinkDrops:
         )
 
 
-def _own_carriers(link: Link) -> frozenset[int]:
+def own_carriers(link: Link) -> frozenset[int]:
     """Return the ends whose carrier is that of the link under test.
 
     These are the ends of its node. Two ports that are wired by hand can be the ends of one cable: then also the peer.

@@ -24,7 +24,7 @@ from pytest_pinet.session.option_table import PINET
 from pytest_pinet.tuning.registry import names, read_tunings
 
 MARKER = "pinet"
-ARGUMENTS = ("board", "nic", "topology", "tuning", *WORDS, "profile", "reset", "tuning_required")
+ARGUMENTS = ("board", "nic", "topology", "tuning", *WORDS, "profile", "reset", "tuning_required", "link_required")
 
 
 def nearest_arguments(
@@ -75,13 +75,14 @@ def read_marker(test: str, markers: Sequence[pytest.Mark], where: Where | None =
         topologies = tuple(parse_topology(text) for text in named)
     boards = globs_of(test, MARKER, "board", arguments.get("board", "*"))
     nics = globs_of(test, MARKER, "nic", arguments.get("nic", "*"))
-    reset, required = (_switch(test, name, arguments.get(name, False)) for name in ("reset", "tuning_required"))
+    usual = {"reset": False, "tuning_required": False, "link_required": True}
+    reset, tuned, linked = (_switch(test, name, arguments.get(name, value)) for name, value in usual.items())
     with mistake_in(test):
         limits = parse_arguments(arguments, Origin.MARKER)
     profile = read_profile(test, arguments.get("profile"))
     with mistake_in(f"{test}: tuning", where):
         tunings = read_tunings(arguments.get("tuning", {}))
-    return Request(boards, nics, topologies, tuple(limits), reset, profile, tunings, required)
+    return Request(boards, nics, topologies, tuple(limits), reset, profile, tunings, tuned, linked)
 
 
 def _switch(test: str, name: str, value: object) -> bool:

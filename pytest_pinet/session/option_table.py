@@ -16,7 +16,8 @@ from pathlib import Path
 PINET = (
     "pinet(board='*', nic='*', topology='pair', tuning={}, min, sum, share, fairness, tolerance, cost_tolerance, "
     "marginal, retransmits, loss, latency, cpu, max_drops, transactions, connections, packets, "
-    "p50, p90, p99, late, idle_loss, first_answer, first_second=None, profile=None, reset=False, tuning_required=False)"
+    "p50, p90, p99, late, idle_loss, first_answer, first_second=None, profile=None, reset=False, "
+    "tuning_required=False, link_required=True)"
 )
 EXACT = "exact(nic='*', instructions=None, tolerance=None)"
 

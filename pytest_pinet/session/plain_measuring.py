@@ -58,7 +58,7 @@ class PlainMeasuring:
         return True
 
     def open(self, item: pytest.Item, case: CombinationCase) -> AbstractContextManager[Link]:
-        return self.access.open(case.combination, case.request.reset)
+        return self.access.open(case.combination, case.request.reset, case.request.link_required)
 
     def kept_nodes(self, nextitem: pytest.Item | None) -> Sequence[Node]:
         case = case_of(nextitem)

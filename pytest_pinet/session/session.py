@@ -37,6 +37,8 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.link import tuning_session
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.measure.boots import Boots
+from pytest_pinet.measure.events import Counted
 from pytest_pinet.measure.figures import Probe
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
@@ -235,6 +237,10 @@ class PinetSession:
     def measure(self, call: GateCall, job: GateJob) -> ResultRecord:
         """Measure, check the consoles for a broken kernel, and keep the completed result. Raises PinetError."""
         assert self.lab is not None
+        # A planned link has no trouble.
+        trouble = getattr(call.link, "trouble", None)
+        if trouble is not None and not (isinstance(job, Counted) and isinstance(job.probe, Boots)):
+            raise trouble
         if isinstance(job, Ping):
             call = replace(call, limits=(*_marked(call), *call.limits))
         elif isinstance(job, Probe):

@@ -103,6 +103,7 @@ def test_without_a_drop(link: Link, gate: Gate) -> None:
 
 
 @SOAK
+@pytest.mark.pinet(link_required=False)
 def test_boots(link: Link, gate: Gate) -> None:
     """Boots 33 times: one boot of seven had no link (raspberrypi/linux 6420), or slow pings (3850)."""
     gate.boots(link)

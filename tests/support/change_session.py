@@ -261,7 +261,7 @@ def install(plan: Plan) -> None:
 
     _PATCHES.setattr(LabAccess, "start", lambda self: None)
     _PATCHES.setattr(LabAccess, "close", close)
-    _PATCHES.setattr(LabAccess, "open", lambda self, combination, reset=False: lab.open(self, combination))
+    _PATCHES.setattr(LabAccess, "open", lambda self, combination, **_: lab.open(self, combination))
 
     def take(self: TurnSeries, context: MeasureContext, boot: MadeBoot) -> None:
         lab.take(self, context.link, boot)

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_pinet.errors import LabError, LinkError
+from pytest_pinet.errors import InvalidMeasurement, LabError, LinkError
 from pytest_pinet.evidence.interface import InterfaceState, read_interface
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import last_line
@@ -87,7 +87,7 @@ class Link:
     ``ends`` are numbered as in the topology; 0 is the device under test. ``states`` holds the state of each end.
     ``tunings`` holds the outcomes of all settings in force, ``tried`` the outcomes of all settings since the link was
     opened. ``scale`` is the share of the full rate at which the link runs; results are converted to the full rate
-    (``traffic.wrapping_tools``).
+    (``traffic.wrapping_tools``). ``trouble`` is why the link did not come up; it can then be used for boots only.
     """
 
     combination: Combination
@@ -97,6 +97,7 @@ class Link:
     tunings: tuple[Tuned, ...] = ()
     tried: list[Tuned] = field(default_factory=list)
     scale: float = 1.0
+    trouble: LinkError | InvalidMeasurement | None = None
 
     @property
     def id(self) -> str:
@@ -154,6 +155,30 @@ def _facts(end: End, state: InterfaceState) -> LinkEnd:
     )
 
 
+def unopened(
+    combination: Combination,
+    sessions: Mapping[str, NodeSession],
+    switches: Mapping[str, ManagedSwitch],
+    scale: float,
+    trouble: LinkError | InvalidMeasurement,
+) -> Link:
+    """Return a link that did not come up, for a test that needs none. Raises ``trouble`` if a NIC is not there."""
+    try:
+        combination = with_found_nics(combination, sessions)
+        ends = _ends(combination, sessions)
+        states = tuple(read_interface(end.shell, end.device) for end in ends)
+    except (LinkError, InvalidMeasurement):
+        raise trouble from None
+    return Link(combination, ends, states, dict(switches), scale=scale, trouble=trouble)
+
+
+def _ends(combination: Combination, sessions: Mapping[str, NodeSession]) -> tuple[End, ...]:
+    return tuple(
+        End(endpoint, sessions[endpoint.node.name], sessions[endpoint.node.name].shell, address)
+        for endpoint, address in zip(combination.ends, addresses(combination), strict=True)
+    )
+
+
 def connect(
     combination: Combination,
     sessions: Mapping[str, NodeSession],
@@ -168,11 +193,7 @@ def connect(
     Raises LinkError or SwitchError (naming the port) and InvalidMeasurement (wrong board, NIC, speed or duplex).
     """
     combination = with_found_nics(combination, sessions)
-    topology = combination.topology
-    ends = tuple(
-        End(endpoint, sessions[endpoint.node.name], sessions[endpoint.node.name].shell, address)
-        for endpoint, address in zip(combination.ends, addresses(combination), strict=True)
-    )
+    topology, ends = combination.topology, _ends(combination, sessions)
     surroundings = at_once(read_surroundings, ends)
     for end in ends:
         check_management(end, switches[end.port.switch].rewires)

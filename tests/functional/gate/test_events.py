@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gate_project import NewProject
+from tests.support.gate_project import GateLab, NewProject
 
 TESTS = """
 import pytest
@@ -87,3 +87,32 @@ def test_a_silence_without_a_share_is_a_mistake(run: Run) -> None:
         ["*recovery: silence='4 s': expected the longest silence, and its share of the flaps, such as '4 s in 90%'*"]
     )
     run[0].assert_outcomes(passed=3, failed=1, errors=1)
+
+
+WITHOUT_A_LINK = """
+import pytest
+
+pytestmark = pytest.mark.pinet(board="pi3b", nic="onboard", link_required=False)
+
+def test_boots(link, gate):
+    gate.boots(link, count=2)
+
+def test_ping(link, gate):
+    gate.ping(link, count=2)
+"""
+
+
+def test_boots_without_a_link_are_bad_boots_and_no_error_of_the_lab(new_project: NewProject, gate_lab: GateLab) -> None:
+    project = new_project({"test_it.py": WITHOUT_A_LINK})
+    gate_lab.degrade("pi3b-1:onboard", "--down")
+    try:
+        output = project.pytest("-rA")
+    finally:
+        gate_lab.restore()
+    output.assert_outcomes(failed=1, errors=1)
+    (boots,) = (one for one in project.results["results"] if one.get("figures"))
+    assert boots["verdict"] == "fail"
+    assert "2 of 2 boots were bad" in boots["message"]
+    said = "is bad: no link * s after the boot: no link on pi3b-1 *"
+    pytest.LineMatcher(boots["notes"]).fnmatch_lines([f"*{said}"])
+    output.stdout.fnmatch_lines(["*no link on pi3b-1 *"])

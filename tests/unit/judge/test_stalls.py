@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.level import blind_spots, find_dips, unseen_share
+from pytest_pinet.judge.measurement import fitted
 from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.sequential import Decision, decide
+from pytest_pinet.judge.spread import Noise
+from pytest_pinet.model.connection import Connection
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.verdict import Verdict
 from tests.support.judge_connections import connection_of, steady, with_dips
 
 RATE = 930e6
@@ -77,3 +85,42 @@ def test_a_higher_error_rate_leaves_fewer_faults_that_are_missed_too_often() -> 
 @given(st.integers(min_value=1, max_value=600), st.floats(min_value=1e-4, max_value=0.4))
 def test_the_unseen_share_is_missed_exactly_at_the_error_rate(seconds: int, error_rate: float) -> None:
     assert (1 - unseen_share(seconds, error_rate)) ** seconds == pytest.approx(error_rate)
+
+
+def with_standstills(*seconds: float, excluded: str = "") -> Connection:
+    """A minute at 930 Mbit/s with stalls of these lengths, and the events that the reader of samples finds."""
+    starts = [10.0 + 20.0 * at for at in range(len(seconds))]
+    one = with_dips(930, [(start, length, 0.0) for start, length in zip(starts, seconds, strict=True)], seconds=60)
+    (flow,) = one.flows
+    found = replace(flow, flow=replace(flow.flow, events=find_events(one.samples)))
+    return replace(one, flows=(found,), excluded=excluded)
+
+
+def decided(*connections: Connection) -> Decision:
+    profile = fitted(PROFILES["fast"], 61)
+    return decide(connections, Bitrate(9.3e6), Noise(0.01, 20, 0.01, "calibrated"), profile)
+
+
+def test_traffic_that_stands_still_twice_fails_though_its_rate_is_far_above_the_limit() -> None:
+    found = decided(with_standstills(11.6, 6.4))
+    assert found.outcome is Verdict.FAIL
+    assert found.why == "the traffic stood still 2 times, for up to 11.6 s"
+    assert decided(with_standstills(7.0), with_standstills(7.0)).outcome is Verdict.FAIL
+
+
+def test_one_standstill_gets_another_connection_although_a_connection_lasts_a_bit_longer_than_planned() -> None:
+    found = decided(with_standstills(11.6))
+    assert found.outcome is None
+    assert decided(with_standstills(11.6), with_standstills()).outcome is Verdict.INCONCLUSIVE
+
+
+def test_short_stalls_and_those_of_connections_that_do_not_count_are_no_standstills() -> None:
+    assert decided(with_standstills(4.0, 4.0)).outcome is not Verdict.FAIL
+    assert decided(with_standstills(9.0, 9.0, excluded="the link dropped")).outcome is not Verdict.FAIL
+
+
+def test_a_dip_of_a_moment_in_a_minute_of_traffic_does_not_keep_a_link_from_passing() -> None:
+    found = decided(with_standstills(0.3))
+    assert found.outcome is Verdict.PASS
+    assert found.flagged
+    assert decided(with_standstills(1.5)).outcome is None
