@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_pinet.model.combination import Combination
     from pytest_pinet.model.record.result import ResultRecord, RunRecord
     from pytest_pinet.model.traffic import Ping, Traffic
-    from pytest_pinet.session.exact_machines import ExactMachines
+    from pytest_pinet.session.exact_gate import ExactMachines
 
 
 @pytest.hookspec
@@ -119,7 +119,7 @@ def pytest_pinet_exact_machines(config: pytest.Config) -> ExactMachines | None:
     """Return what boots builds on exact boards, in place of QEMU on this machine. None leaves it to other plugins.
 
     Called once by each process that runs exact gates. The class has the members of
-    ``pytest_pinet.session.exact_machines.ExactMachines``.
+    ``pytest_pinet.session.exact_gate.ExactMachines``.
 
     ::
 

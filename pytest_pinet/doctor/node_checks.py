@@ -19,7 +19,7 @@ from pytest_pinet.lab.contention import PLACE_PREFIX
 from pytest_pinet.lab.node.node_login import answer_timeout_s, ssh_timeout_s
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.lab import Node
-from pytest_pinet.traffic.iperf3_version import OLDEST, Version, read_tool, too_old
+from pytest_pinet.traffic.iperf3_command import OLDEST, Version, read_tool, too_old
 
 # A power switch that fails faster than this has answered.
 SILENCE_S = 2.0

@@ -17,7 +17,7 @@ from pytest_pinet.lab.node.management import FoundManagement, find_management
 from pytest_pinet.lab.ssh import NoSshConnection, SshConnection, SshShell
 from pytest_pinet.model.forms import parse_address
 from pytest_pinet.model.hardware import FoundBoard, FoundNic
-from pytest_pinet.traffic.iperf3_version import Version, read_tool, too_old
+from pytest_pinet.traffic.iperf3_command import Version, read_tool, too_old
 
 FORM = "a login such as pi@192.0.2.5, pi@192.0.2.5:2222 or a host of ~/.ssh/config"
 # The whole handshake has this time: it takes seconds on a Pi Zero or an emulated board.

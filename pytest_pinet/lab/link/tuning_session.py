@@ -18,7 +18,7 @@ from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.forms import cuts_management
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
-from pytest_pinet.tuning import booting, change
+from pytest_pinet.tuning import boot_settings, change
 from pytest_pinet.tuning.registry import boot_part, in_order, together
 from pytest_pinet.tuning.setting import NoKnob, Setting, SettingPlace, SettingReading, SettingScope
 
@@ -159,16 +159,16 @@ def boot_tuned(combination: Combination, sessions: Mapping[str, NodeSession]) ->
     if session.boot_tuning != wanted:
         # Read all NICs of the node, since tests of its other NICs share this boot.
         nics = with_devices(dut.node, read_board(session.shell)).interfaces
-        before = {nic.name: booting.found(place(nic.device), wanted) for nic in nics}
+        before = {nic.name: boot_settings.found(place(nic.device), wanted) for nic in nics}
         try:
             _boot_with(session, wanted, before)
         except NoKnob as why:
-            return tuple(booting.unsupported(dut.node.name, wanted, str(why)))
+            return tuple(boot_settings.unsupported(dut.node.name, wanted, str(why)))
     if not wanted:
         return ()
     # A boot can change the names of NICs.
     nic = with_devices(dut.node, read_board(session.shell)).interface(dut.interface.name)
-    return tuple(booting.read_back(place(nic.device), wanted, session.boot_before.get(nic.name, {})))
+    return tuple(boot_settings.read_back(place(nic.device), wanted, session.boot_before.get(nic.name, {})))
 
 
 def _boot_with(

@@ -53,7 +53,12 @@ def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
     _shifts(paper, area, xs, series, dots)
     _builds(paper, area, xs, dots, series.changes)
     _figures(paper, xs, ys, dots)
-    _legend(paper, {dot.verdict for dot in dots})
+    x = 14.0
+    shown = [verdict for verdict in reversed(SEVERITY) if verdict in ({dot.verdict for dot in dots})]
+    for verdict in shown:
+        paper.mark(x, _HEIGHT - 14, verdict)
+        paper.text(x + 9, _HEIGHT - 10, verdict.value, "f-ink", SMALL)
+        x += min(width_of(verdict.value, SMALL) + 30, (paper.width - 20) / len(shown))
     return paper
 
 
@@ -176,12 +181,3 @@ def _figures(paper: Paper, xs: AxisScale, ys: AxisScale, dots: Sequence[Point]) 
         value = rate_or(dot.goodput_bps, "no value")
         name = f"{dot.time:%Y-%m-%d %H:%M} {dot.build_name}: {value}, {dot.verdict}"
         paper.mark(x, y, dot.verdict, name, 4.5 if roomy or dot.verdict not in (Verdict.PASS, Verdict.FAIL) else 3)
-
-
-def _legend(paper: Paper, verdicts: set[Verdict]) -> None:
-    x = 14.0
-    shown = [verdict for verdict in reversed(SEVERITY) if verdict in verdicts]
-    for verdict in shown:
-        paper.mark(x, _HEIGHT - 14, verdict)
-        paper.text(x + 9, _HEIGHT - 10, verdict.value, "f-ink", SMALL)
-        x += min(width_of(verdict.value, SMALL) + 30, (paper.width - 20) / len(shown))

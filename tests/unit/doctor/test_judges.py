@@ -28,7 +28,7 @@ from pytest_pinet.model.forms import Management
 from pytest_pinet.model.hardware import FoundBoard, FoundNic
 from pytest_pinet.model.lab import Lab, Node
 from pytest_pinet.model.quantities import Share
-from pytest_pinet.traffic.iperf3_version import Version
+from pytest_pinet.traffic.iperf3_command import Version
 from tests.support import doctor_lab
 from tests.support.board_answers import CLOCK
 from tests.support.doctor_lab import LAB_FILE, lab
