@@ -105,11 +105,9 @@ class BuildContents:
     left_out: list[str] = field(default_factory=list)
 
     def of(self, role: BuildFileRole) -> list[BuildPart]:
-        """Return the parts of a role."""
         return [part for part in self.files if part.role is role]
 
     def add(self, role: BuildFileRole, paths: Iterable[Path], where: Where, is_named: bool = True) -> None:
-        """Add files of one role."""
         self.files += [BuildPart(role, path, where, is_named=is_named) for path in paths]
 
     def add_settings(self, more: BuildSettings) -> None:

@@ -122,10 +122,8 @@ def calibrate(
     if (days := total_s / 86400) > _MOST_DAYS:
         less = "reduce --connections, --links or --boots, or name fewer combinations"
         raise ConfigError(f"this takes up to {math.ceil(days)} days; expected at most {_MOST_DAYS}: {less}")
-    echo(
-        f"this takes about {(f'{total_s:.0f} s' if total_s < 100 else f'{total_s / 60:.0f} min')} and writes {lab.calibration}",
-        err=True,
-    )
+    duration = f"{total_s:.0f} s" if total_s < 100 else f"{total_s / 60:.0f} min"
+    echo(f"this takes about {duration} and writes {lab.calibration}", err=True)
     check_writable(lab.calibration)
     if dry_run:
         return

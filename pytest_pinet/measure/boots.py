@@ -43,21 +43,12 @@ class Boots:
     ``reboot`` boots the device under test of a link once, and ``reconnect`` opens the link again.
     """
 
+    key = "boots-ping"
+    figures = (CARRIER, REPLY)
+    seconds = 60.0
     reboot: Callable[[Link], None]
     reconnect: Callable[[Link], None]
     latency_s: float = 0.1
-
-    @property
-    def key(self) -> str:
-        return "boots-ping"
-
-    @property
-    def figures(self) -> tuple[Figure, ...]:
-        return (CARRIER, REPLY)
-
-    @property
-    def seconds(self) -> float:
-        return 60.0
 
     def why_bad(self, boot: Sample) -> str:
         """Return why a boot is bad; empty for a good one."""

@@ -14,7 +14,7 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.short_run import SECONDS, share_of_line
-from pytest_pinet.model.figures import FIRST_ANSWER, FIRST_SECOND, IDLE_LOSS, Figure, Sample
+from pytest_pinet.model.figures import FIRST_ANSWER, FIRST_SECOND, IDLE_LOSS, Sample
 from pytest_pinet.model.traffic import Ping
 from pytest_pinet.traffic import echoes, ping
 from pytest_pinet.traffic.tool import TrafficTool, Watch
@@ -32,16 +32,13 @@ ANSWER_TIMEOUT_S = 10.0
 class Idle:
     """One idle time is one value: pings on the link without other traffic, silence for ``idle_s``, then traffic."""
 
+    figures = (IDLE_LOSS, FIRST_ANSWER, FIRST_SECOND)
     tool: TrafficTool
     idle_s: float = 60.0
 
     @property
     def key(self) -> str:
         return f"idle-ping-t{self.idle_s:g}"
-
-    @property
-    def figures(self) -> tuple[Figure, ...]:
-        return (IDLE_LOSS, FIRST_ANSWER, FIRST_SECOND)
 
     @property
     def _pings_s(self) -> float:

@@ -37,14 +37,14 @@ class Latency:
     a TCP stream beside the probes; None is an idle link.
     """
 
-    lasts_s: int = 5
+    seconds: int = 5
     size: int = 64
     rate: int = 1000
     after_s: float | None = None
     load: Direction | None = None
 
     def __post_init__(self) -> None:
-        check_whole("duration", self.lasts_s, 1, 3600)
+        check_whole("duration", self.seconds, 1, 3600)
         check_whole("size", self.size, 14, 1472)
         check_whole("rate", self.rate, *RATES)
         if self.after_s is not None and self.after_s <= 0:
@@ -61,16 +61,12 @@ class Latency:
     def figures(self) -> tuple[Figure, ...]:
         return (P50, P90, P99) if self.after_s is None else (P50, P90, P99, LATE)
 
-    @property
-    def seconds(self) -> float:
-        return float(self.lasts_s)
-
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Measure once. Raises LabError."""
         if self.load is None:
             return self._probe(link, watch)
         client, server = (tool_of_end(end, "iperf3") for end in (link.dut, link.peer))
-        lasts_s = self.lasts_s + LOAD_AFTER_S
+        lasts_s = self.seconds + LOAD_AFTER_S
         ways = {Direction.TX: [], Direction.RX: ["-R"], Direction.BIDIR: ["--bidir"]}[self.load]
         found: list[Sample] = []
 
@@ -100,7 +96,7 @@ class Latency:
             client,
             lambda port: (
                 sockperf.server_argv(address, port, udp=True),
-                sockperf.under_load_argv(own, address, port, self.lasts_s, self.size, self.rate),
+                sockperf.under_load_argv(own, address, port, self.seconds, self.size, self.rate),
             ),
             self.seconds,
             watch,

@@ -14,7 +14,7 @@ from pytest_pinet.execution.undo import at_once
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.link_result import tool_of_end
-from pytest_pinet.model.figures import PACKETS, Figure, Sample
+from pytest_pinet.model.figures import PACKETS, Sample
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.traffic.exchange import exchange
 from pytest_pinet.traffic.processes import LIFETIME_S
@@ -48,12 +48,13 @@ class Counts:
 class Packets:
     """Datagrams of ``size`` bytes, as many as the sender can send. ``direction`` is tx or rx."""
 
+    figures = (PACKETS,)
     direction: Direction = Direction.TX
-    lasts_s: int = 5
+    seconds: int = 5
     size: int = 64
 
     def __post_init__(self) -> None:
-        check_whole("duration", self.lasts_s, 1, 3600)
+        check_whole("duration", self.seconds, 1, 3600)
         check_whole("size", self.size, *SIZES)
         if self.direction is Direction.BIDIR:
             raise ConfigError("direction='bidir': packets are counted in one direction; expected 'tx' or 'rx'")
@@ -63,24 +64,16 @@ class Packets:
         """The part of an id; stable across runs."""
         return f"packets-iperf3-{self.direction}-s{self.size}"
 
-    @property
-    def figures(self) -> tuple[Figure, ...]:
-        return (PACKETS,)
-
-    @property
-    def seconds(self) -> float:
-        return float(self.lasts_s)
-
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Measure once. Raises LabError."""
         sends, receives = (link.dut, link.peer) if self.direction is Direction.TX else (link.peer, link.dut)
         client, server = tool_of_end(sends, "iperf3"), tool_of_end(receives, "iperf3")
         size = str(self.size)
-        lasts_s = START_S + self.lasts_s + round(LIFETIME_S)
+        lasts_s = START_S + self.seconds + round(LIFETIME_S)
         read: list[tuple[Counts, Counts]] = []
 
         def count(sending: Process) -> None:
-            sent, received = at_once(lambda end: _count(end, START_S, self.lasts_s), (sends, receives))
+            sent, received = at_once(lambda end: _count(end, START_S, self.seconds), (sends, receives))
             if sending.poll() is not None:
                 raise TrafficError(
                     f"iperf3 on {client.shell.name} ended while packets were counted",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_pinet.errors import CapabilityError, LinkError
+from pytest_pinet.errors import CapabilityError
 from pytest_pinet.evidence.interface import read_interface
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.execution.undo import UndoStack, undone
 from pytest_pinet.lab.link import far_end
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.short_run import SECONDS, share_of_line
@@ -38,6 +38,7 @@ class Recovery:
     the line rate afterwards, or if it comes back with a lower speed.
     """
 
+    figures = (SILENCE, AFTER)
     tool: TrafficTool
     reboot: Callable[[Link], None]
     down_s: float = 1.0
@@ -47,10 +48,6 @@ class Recovery:
     @property
     def key(self) -> str:
         return f"recovery-ping-d{self.down_s:g}"
-
-    @property
-    def figures(self) -> tuple[Figure, ...]:
-        return (SILENCE, AFTER)
 
     @property
     def seconds(self) -> float:
@@ -72,15 +69,8 @@ class Recovery:
         Raises CapabilityError if nothing at the far end may take the carrier away, LabError.
         """
         far_end.check(link)
-        undo = UndoStack()
-        try:
+        with undone(f"look at the far end of {link.dut}") as undo:
             found, is_back = self._flap(link, watch or (lambda: None), undo)
-        except BaseException as error:
-            for failure in undo.close():
-                error.add_note(failure)
-            raise
-        if failures := undo.close():
-            raise LinkError("; ".join(failures), f"look at the far end of {link.dut}")
         if not is_back:
             self.reboot(link)
         return found

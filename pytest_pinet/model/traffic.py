@@ -120,7 +120,6 @@ class Traffic:
         return self.opposed or self.peer_bitrate is not None
 
     def bitrate_of(self, way: Direction) -> Bitrate | None:
-        """Return the rate limit of each stream in this one-way direction."""
         return self.bitrate if way is Direction.TX or self.peer_bitrate is None else self.peer_bitrate
 
     def one_way(self, way: Direction) -> Traffic:

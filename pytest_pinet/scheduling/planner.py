@@ -261,7 +261,6 @@ class Planner:
         return job
 
     def _own_group(self, worker: Worker) -> Group | None:
-        """Return the unfinished group that this worker owns."""
         pending = self._loads[worker].pending
         group = self._groups.get(pending[-1].needs) if pending else None
         if group is not None and group.owner is worker and group.jobs:

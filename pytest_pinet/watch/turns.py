@@ -165,7 +165,6 @@ class Turn:
         return False
 
     def _send(self, link: Link) -> None:
-        """Send one connection each way."""
         node, watching = link.combination.dut.node.name, self._watching
         for way in (Direction.TX, Direction.RX):
             traffic = standard_traffic(way, TRAFFIC_S, 1)

@@ -101,7 +101,6 @@ class CombinationChart:
         )
 
     def places(self, series: FigureSeries) -> list[int]:
-        """Return the places of the runs of a series."""
         return [self.index[run] for run in series.points.column(RUN)]
 
     def axis(self) -> Markup:
