@@ -272,7 +272,7 @@ def judge_change(
     a sequential test of "no change" against "twice the tolerance". ``figures`` is the number of values judged in all:
     an unchanged build is called slower at ``error_rate`` in any of them, not in each. After ``most_boots`` an uncertain
     result stays inconclusive. ``obvious`` is a change (in logarithms) by which boots of one build never differ.
-    ``words`` are the words of the value. If it is better low, the boots have its inverse, and the result its change.
+    ``words`` are the words of the value. If it is better low, the boots have its inverse, the result its own change.
     """
     if words.inverse:
         tolerance = -words.change(tolerance)
