@@ -179,6 +179,10 @@ class CapabilityError(UnsupportedError):
     """This part of the lab lacks a feature, or a program. Tests that need it are skipped."""
 
 
+class TagsLostError(CapabilityError):
+    """Tagged frames do not arrive: the switch drops them, or a board. Another build of the board tells which."""
+
+
 class UnfitBuildError(CapabilityError):
     """An exact board cannot judge a build that has no driver for it, or changes no module that it loads.
 
