@@ -86,9 +86,7 @@ def line_rate(facts: DiagnosisFacts) -> Diagnosis | None:
 
 def usb_bus(facts: DiagnosisFacts) -> Diagnosis | None:
     """Match if a NIC on USB 2 gets in both directions together what this bus was measured to carry."""
-    slow = [
-        end for end in facts.ends if (end.usb_mbps == USB2_MBPS if end.usb_mbps is not None else end.bus is Bus.USB2)
-    ]
+    slow = [end for end in facts.ends if _on_usb2(end)]
     most = BUS_CAPACITY[Bus.USB2]
     total = facts.both or facts.goodput
     if not slow or most is None or facts.wire <= most or not USB2_LEAST <= total.bps / most.bps <= 1:
@@ -118,6 +116,11 @@ def usb_adapter(facts: DiagnosisFacts) -> Diagnosis | None:
     )
     numbers = {"total_bps": facts.both.bps, "limit_bps": facts.wire.bps}
     return Diagnosis(Cause.USB, text, numbers)
+
+
+def _on_usb2(end: EndFacts) -> bool:
+    # The measured signal rate overrides the lab file.
+    return end.usb_mbps == USB2_MBPS if end.usb_mbps is not None else end.bus is Bus.USB2
 
 
 def pcie_bus(facts: DiagnosisFacts) -> Diagnosis | None:

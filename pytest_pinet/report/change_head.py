@@ -205,10 +205,7 @@ def _sentence(found: Verdict, entries: Sequence[ChangeEntryRecord], against: str
         slower = [entry for entry in of[found] if not entry.finding and not entry.cost]
         findings = [entry.finding for entry in of[found] if entry.finding]
         parts = [_worst(slower, len(entries) - len(dearer))] if slower else []
-        worst = max(dearer, key=lambda entry: entry.change or 0.0)
-        as_fast = all(one.verdict in GOOD for one in entries if not one.cost and one.result_key == worst.result_key)
-        took = f"takes {(worst.change or 0.0) * 100:.0f} % more {JUDGED[worst.cost or '']} in {worst.id}"
-        parts += [(f"as fast, but {took}" if as_fast else took)] if dearer else []
+        parts += [_dearest(dearer, entries)] if dearer else []
         kinds = ", ".join(dict.fromkeys(findings))
         parts += [f"{kinds} ({len(findings)} of {len(entries)} results)"] if findings else []
         # The name of A says nothing if A is the same build.
@@ -221,6 +218,14 @@ def _sentence(found: Verdict, entries: Sequence[ChangeEntryRecord], against: str
     more = f", {faster} of them faster" if faster else ""
     none = f"none of {len(entries)} metrics is" if len(entries) > 1 else "the metric is not"
     return f"{b} may be merged: {none} slower than with {against}{more}."
+
+
+def _dearest(dearer: Sequence[ChangeEntryRecord], entries: Sequence[ChangeEntryRecord]) -> str:
+    """Return the cost that grew most, with its metric, and that goodput did not change, if it did not."""
+    worst = max(dearer, key=lambda entry: entry.change or 0.0)
+    as_fast = all(one.verdict in GOOD for one in entries if not one.cost and one.result_key == worst.result_key)
+    took = f"takes {(worst.change or 0.0) * 100:.0f} % more {JUDGED[worst.cost or '']} in {worst.id}"
+    return f"as fast, but {took}" if as_fast else took
 
 
 def _functions(found: Verdict, results: Sequence[ResultRecord]) -> str:

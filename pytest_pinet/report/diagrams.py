@@ -119,12 +119,16 @@ def ranges(ports: Iterable[str]) -> list[str]:
     """Return ports in the given order. Consecutive numbers are joined: ``p1-p4``."""
     runs: list[list[str]] = []
     for port in ports:
-        match = _NUMBERED.fullmatch(runs[-1][-1])
-        if runs and (f"{match[1]}{int(match[2]) + 1}" if match else None) == port:
+        if runs and _next(runs[-1][-1]) == port:
             runs[-1].append(port)
         else:
             runs.append([port])
     return [run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+
+
+def _next(port: str) -> str | None:
+    match = _NUMBERED.fullmatch(port)
+    return f"{match[1]}{int(match[2]) + 1}" if match else None
 
 
 def nic(interface: Interface) -> str:

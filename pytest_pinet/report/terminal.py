@@ -202,16 +202,7 @@ def summary_table(
     if missed:
         lines += ["", "not measured:", *skipped_lines(missed, width)]
     lines += ["", *wrap(count_line(results, skipped), hanging="  ", width=width)]
-    for sentence in (
-        *[
-            f"{result.combination.id} {way} {direction.baseline.text}"
-            for result in results
-            for way, direction in result.directions.items()
-            if direction.baseline is not None and direction.baseline.verdict is Verdict.SKIPPED
-        ],
-        *ineffective(results),
-        *_nothing_measured(results, skipped),
-    ):
+    for sentence in (*_ungated(results), *ineffective(results), *_nothing_measured(results, skipped)):
         lines += wrap(sentence, hanging="  ", width=width)
     lines += [f"{name} {copyable(path)}" for name, path in (("run folder:", run_folder), ("json:", json_path)) if path]
     return lines if rows else lines[1:]
@@ -232,6 +223,16 @@ def _nothing_measured(results: Sequence[ResultRecord], skipped: Sequence[Skipped
 def not_begun(results: Sequence[ResultRecord]) -> list[SkippedRecord]:
     """Return what the run ended before. It can be hundreds of tests: they are listed by reason, as skipped ones are."""
     return [SkippedRecord(id=one.test_name, reason=one.message) for one in results if one.not_begun]
+
+
+def _ungated(results: Sequence[ResultRecord]) -> list[str]:
+    """Return a line for each direction whose baseline does not gate."""
+    return [
+        f"{result.combination.id} {way} {direction.baseline.text}"
+        for result in results
+        for way, direction in result.directions.items()
+        if direction.baseline is not None and direction.baseline.verdict is Verdict.SKIPPED
+    ]
 
 
 def count_line(results: Sequence[ResultRecord], skipped: Sequence[SkippedRecord]) -> str:

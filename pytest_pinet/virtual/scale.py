@@ -71,12 +71,7 @@ class Trials:
     """The trials of this host. A new kernel or a different number of processors makes old trials invalid."""
 
     def __init__(self, path: Path | None = None) -> None:
-        base = os.environ.get("XDG_CACHE_HOME", "")
-        self._path = (
-            path
-            or ((Path(base) if base.startswith("/") else Path.home() / ".cache") / "pytest-pinet")
-            / f"trials-{platform.node() or 'here'}.json"
-        )
+        self._path = path or _folder() / f"trials-{platform.node() or 'here'}.json"
         self._machine = f"{platform.release()} {platform.machine()}, {len(os.sched_getaffinity(0))} processors"
 
     def read(self) -> list[Trial]:
@@ -104,6 +99,11 @@ class Trials:
         stored = {"machine": self._machine, "trials": [asdict(one) for one in (*others, trial)]}
         with suppress(OSError):
             write_file(self._path, [f"{json.dumps(stored, indent=1)}\n".encode()])
+
+
+def _folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "pytest-pinet"
 
 
 def measured_scale(lab: Lab, fastest_bps: float, root: Sequence[str], trials: Trials | None = None) -> Scale:

@@ -171,11 +171,7 @@ class RootFiles:
                 f"to make one: add the modules or an initramfs to {build}"
             )
         self._check_root(build)
-        if not initramfs and (
-            needed := (
-                read_boot_needs(self._board.shell).before_root(build.modules) if build.of(BuildFileRole.MODULES) else []
-            )
-        ):
+        if not initramfs and (needed := self._before_root(build)):
             raise Refused(
                 f"{name} boots without an initramfs, but {build} has {' and '.join(needed)} as modules, which are "
                 f"needed to mount the root file system: build them into the kernel, or add an initramfs to {build}"
@@ -214,6 +210,10 @@ class RootFiles:
             passing = parts.get("temporary initramfs", 0)
             needed = sum(parts.values()) - passing
             space.check(build, needed, left[mount], words, where, act, temporary=passing)
+
+    def _before_root(self, build: Build) -> list[str]:
+        """Return the modules of the build without which its kernel cannot mount the root file system."""
+        return read_boot_needs(self._board.shell).before_root(build.modules) if build.of(BuildFileRole.MODULES) else []
 
     def _check_root(self, build: Build) -> None:
         """Check whether the file systems of all folders that get files keep them. Raises Refused."""

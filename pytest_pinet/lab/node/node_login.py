@@ -133,14 +133,16 @@ class NodeLogin:
                 max(ssh_timeout_s(self._node), deadline.remaining_s, self._node.boot_timeout_s - booted_s)
             )
         except Exception as error:
-            record = self._record
-            if isinstance(error, LabError) and not (
-                record is not None and any(finding.kind is KernelEventKind.PANIC for finding in record.findings)
-            ):
+            if isinstance(error, LabError) and not self._panicked:
                 raise
             why = first_line(error.__cause__ or error)
             trouble = SshError(f"{name} does not answer over ssh: {why}", self.where_to_look)
             raise self.no_answer(trouble, error, "ssh") from error
+
+    @property
+    def _panicked(self) -> bool:
+        record = self._record
+        return record is not None and any(finding.kind is KernelEventKind.PANIC for finding in record.findings)
 
     def _shell(self) -> SshShell:
         ssh = self._strategy.ssh

@@ -90,17 +90,7 @@ def throughput_chart(result: ResultRecord) -> Paper:
     lines = _lines(result)
     begins, total_s = _begins([line.record for line in lines])
     rows = (len(lines) + 2) // 3
-    paper = Paper(
-        _WIDTH,
-        int(_AREA.bottom) + 62 + 17 * rows,
-        f"Throughput of {result.id} over time",
-        (
-            " ".join(
-                f"{name}: {rate(one.goodput_bps)} over {len(one.connections)} connections, {one.verdict}."
-                for name, one in result.directions.items()
-            )
-        ),
-    )
+    paper = Paper(_WIDTH, int(_AREA.bottom) + 62 + 17 * rows, f"Throughput of {result.id} over time", _words(result))
     paper.text(14, 24, result.id, "f-ink bold", TITLE)
     paper.text(14, 41, "goodput at the receiver over time; faint: warm-up, not counted", "f-muted", SMALL)
     levels = _levels(lines)
@@ -203,6 +193,13 @@ def _events(paper: Paper, xs: AxisScale, begins: Mapping[int, float], lines: Seq
         width = max(xs(event.seconds) - xs(0), 2)
         paper.box(x, _AREA.top, width, _AREA.bottom - _AREA.top, "f-broken faint")
         paper.text(x + 2, _AREA.top + 11, kind, "f-ink", SMALL)
+
+
+def _words(result: ResultRecord) -> str:
+    return " ".join(
+        f"{name}: {rate(one.goodput_bps)} over {len(one.connections)} connections, {one.verdict}."
+        for name, one in result.directions.items()
+    )
 
 
 # A change, and its interval.

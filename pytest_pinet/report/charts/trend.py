@@ -54,7 +54,7 @@ def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
     _builds(paper, area, xs, dots, series.changes)
     _figures(paper, xs, ys, dots)
     x = 14.0
-    shown = [verdict for verdict in reversed(SEVERITY) if verdict in ({dot.verdict for dot in dots})]
+    shown = [verdict for verdict in reversed(SEVERITY) if verdict in {dot.verdict for dot in dots}]
     for verdict in shown:
         paper.mark(x, _HEIGHT - 14, verdict)
         paper.text(x + 9, _HEIGHT - 10, verdict.value, "f-ink", SMALL)
