@@ -164,7 +164,7 @@ class ReferenceData:
 
     def of(self, key: MetricKey) -> Reference:
         name = str(key)
-        baseline = self.baselines[name].baseline if name in self.baselines else None
+        baseline = self.baselines[name].baseline() if name in self.baselines else None
         if name not in self._calibration:
             return Reference(baseline=baseline)
         calibration = self._calibration[name]

@@ -12,12 +12,11 @@ from pytest_pinet.history.compare import MISSING, NOT_COMPARABLE, WORDS, Compare
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.losses import Loss, LossState, MetricLevel, level_of
 from pytest_pinet.history.points import LONG_LENGTH
-from pytest_pinet.model.figures import Better, Figure
 from pytest_pinet.model.judgement import FigureJudgement
 from pytest_pinet.model.record.measurement import HttpRecord, LadderRecord, PingRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import Tuned
-from pytest_pinet.report.text_wrap import SIDES, WIDTH, count, rate, rates, side_cells, text_table, wrap
+from pytest_pinet.report.text_wrap import SIDES, WIDTH, count, rate, rates, side_cells, text_table, value_texts, wrap
 
 
 def limited_by_text(result: ResultRecord) -> str:
@@ -108,13 +107,8 @@ def figures_text(figures: Mapping[str, FigureJudgement]) -> str:
 
 def figure_text(name: str, one: FigureJudgement) -> str:
     """Return the value of a value with its unit, and its limit."""
-    value = "unknown" if one.value is None else figure_of(name, one).show(one.value)
+    value = "unknown" if one.value is None else one.kind(name).show(one.value)
     return value if one.limit is None else f"{value} (limit {one.limit.words})"
-
-
-def figure_of(name: str, one: FigureJudgement) -> Figure:
-    """Return the kind of a judged value."""
-    return Figure(name, one.unit, Better(one.better))
 
 
 def http_text(record: HttpRecord) -> str:
@@ -149,7 +143,7 @@ def read_losses(url: str, lab: LabOfFile, today: date) -> list[MetricLevel]:
 def lost(levels: Iterable[MetricLevel]) -> list[MetricLevel]:
     """Return the levels with a loss: open losses first, then by size."""
     found = [(level.loss, level) for level in levels if level.loss is not None]
-    found.sort(key=lambda one: (not one[0].is_open, one[0].relative, one[0].lab, one[0].figure))
+    found.sort(key=lambda one: (not one[0].is_open, -abs(one[0].relative), one[0].lab, one[0].figure))
     return [level for _, level in found]
 
 
@@ -180,7 +174,7 @@ def owner_text(loss: Loss) -> str:
 
 def cause_text(loss: Loss) -> str:
     """Return the levels before and now, and what differs between the builds."""
-    moved = " -> ".join(rates(loss.before_bps, loss.now_bps))
+    moved = " -> ".join(value_texts(loss.kind, loss.before, loss.now))
     change = loss.change
     if change is None:
         return f"{moved}, since before the runs of this history"
@@ -233,7 +227,7 @@ def short_lines(levels: Sequence[MetricLevel], today: date) -> list[str]:
 
 
 def loss_record(level: MetricLevel, today: date) -> dict[str, object]:
-    """Return a level with a loss as plain data: rates in bit/s, changes as fractions, times in ISO 8601."""
+    """Return a level with a loss as plain data: levels in their unit, changes as fractions, times in ISO 8601."""
     loss = level.loss
     assert loss is not None, "only levels with a loss"
     change, known = loss.change, loss.acknowledgement
@@ -245,8 +239,9 @@ def loss_record(level: MetricLevel, today: date) -> dict[str, object]:
         "since": loss.since.isoformat(),
         "days": loss.days(today),
         "run": loss.run,
-        "before_bps": loss.before_bps,
-        "now_bps": loss.now_bps,
+        "unit": loss.kind.unit,
+        "before": loss.before,
+        "now": loss.now,
         "change": loss.relative,
         "since_baseline": level.since_baseline,
         "since_best_month": level.since_best_month,
@@ -281,7 +276,7 @@ def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared], width: int
     if not found:
         return [*lines, "", "no metric to compare"]
     words = [one.word.upper() if one.word in _LOUD else one.word for one in found]
-    sides = [side_cells(one.a_bps, one.b_bps, one.change) for one in found]
+    sides = [side_cells(one.a, one.b, one.change, kind=one.kind) for one in found]
     cells = [_HEADER, *((one.figure, *side, word) for one, side, word in zip(found, sides, words, strict=True))]
     explained = [one.why if one.word in _EXPLAINED else "" for one in found]
     notes = [wrap(why, indent="    ", width=width) if why else [] for why in explained]
@@ -294,9 +289,9 @@ def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared], width: int
 
 
 def comparison_records(found: Sequence[Compared]) -> list[dict[str, object]]:
-    """Return the rows as plain data. Rates are bit/s, changes fractions; None where a side has no value."""
-    names = ("figure", "a_bps", "b_bps", "change", "verdict", "skipped", "why", "differs")
-    return [{name: getattr(one, name) for name in names} for one in found]
+    """Return the rows as plain data. Changes are fractions; None where a side has no value."""
+    names = ("figure", "a", "b", "change", "verdict", "skipped", "why", "differs")
+    return [{name: getattr(one, name) for name in names} | {"unit": one.kind.unit} for one in found]
 
 
 def _what(name: str, side: RunSet) -> str:

@@ -17,7 +17,6 @@ from pytest_pinet.model.record.result import ResultRecord, SkippedRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.sentences import (
     evenness_note,
-    figure_of,
     http_text,
     ineffective,
     ladder_text,
@@ -129,7 +128,7 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
 def _figure_row(label: str, test: str, name: str, one: FigureJudgement, notes: tuple[str, ...]) -> ResultRow:
     # The key of some traffic begins with the name of its only value.
     label = label if f" {name}-" in label else f"{label}-{name}"
-    value = "-" if one.value is None else figure_of(name, one).show(one.value)
+    value = "-" if one.value is None else one.kind(name).show(one.value)
     spread = None if len(one.values) < 2 or not one.value else (max(one.values) - min(one.values)) / one.value
     reasons = (one.reason,) if one.verdict in _EXPLAINED else ()
     shown = () if one.verdict is Verdict.PASS else (*reasons, *notes)

@@ -113,7 +113,7 @@ class ResultRecord(SparseRecord):
     connections, MTU and so on); values with different hashes are no trend. ``evidence`` is what each end counted in
     each connection, ``limited_by`` what limited the goodput, ``tunings`` the outcome of each setting. ``http``,
     ``ping`` and ``ladder`` belong to such traffic; pings have no goodput and no ``directions``, and neither has a
-    ``kselftest`` of the kernel, or a result with ``figures``: values with another unit, by their names. ``comparison``
+    ``kselftest`` of the kernel. ``figures`` are values with another unit, by their names. ``comparison``
     belongs to two states that were measured alternately: the values come from state B, and the limits from state A.
     ``change`` belongs to two builds that were measured alternately: the
     values come from build B. ``exact`` belongs to two builds on an exact board; the intervals of ``change`` then have
@@ -196,7 +196,7 @@ class ResultRecord(SparseRecord):
     @property
     def has_no_rate(self) -> bool:
         """Whether the result has no goodput by its nature: pings, values, and selftests of the kernel."""
-        return self.ping is not None or self.kselftest is not None or self.figures is not None
+        return not self.directions and any(one is not None for one in (self.ping, self.kselftest, self.figures))
 
 
 SCHEMA_VERSION = 1

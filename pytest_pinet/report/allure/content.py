@@ -152,8 +152,9 @@ def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str,
         ("story", " ".join(filter(None, (of.topology, of.tuning)))),
         *([("verdict", verdict.value)] if verdict is not None else []),
         *(("figure", metric_id(result.id, way)) for result in results for way in result.directions),
+        *(("figure", f"{result.id}-{name}") for result in results for name in result.figures or {}),
         # Pings have no goodput. The result id lets Allure's history find them.
-        *(("figure", result.id) for result in results if result.has_no_rate),
+        *(("figure", result.id) for result in results if result.has_no_rate and not result.figures),
     ]
 
 

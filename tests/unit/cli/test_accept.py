@@ -219,7 +219,7 @@ def test_accept_writes_the_file_and_prints_the_changes(bench: Path) -> None:
     assert "1 baseline written to lab/baselines: review and commit the files" in done.stderr
     (found,) = load_baselines(labfile.load("lab/virtual.yaml")).values()
     assert found.reason == "first of this bench"
-    difference = compare([Bitrate.mbps(800)] * 3, found.baseline, DEFAULT_TOLERANCE)
+    difference = compare([Bitrate.mbps(800)] * 3, found.baseline(), DEFAULT_TOLERANCE)
     assert difference.result is Relation.SLOWER
 
 
