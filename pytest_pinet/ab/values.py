@@ -10,8 +10,9 @@ from pytest_pinet.judge.difference import Difference
 from pytest_pinet.judge.figures import UNMEASURED
 from pytest_pinet.judge.profile import most_specific
 from pytest_pinet.judge.turns import Boot, Side, judge_change
+from pytest_pinet.judge.words import words_of
 from pytest_pinet.measure.figures import Probe, worst_first
-from pytest_pinet.model.figures import Better, Figure
+from pytest_pinet.model.figures import Figure
 from pytest_pinet.model.judgement import FigureJudgement
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.metric_key import MetricKey
@@ -73,7 +74,15 @@ class ValueSeries:
             Boot(side, at, tuple(figure.level(value) for value in _values(record, figure.name)))
             for side, at, record in self.turns
         ]
-        return judge_change(boots, self.tolerance, UNMEASURED, self.error_rate, self.values_of_all(), self.most_boots)
+        return judge_change(
+            boots,
+            self.tolerance,
+            UNMEASURED,
+            self.error_rate,
+            self.values_of_all(),
+            self.most_boots,
+            words=words_of(figure),
+        )
 
     def record(self) -> ResultRecord:
         """Return the latest record of the build under test with the values and verdicts of all turns."""
@@ -87,7 +96,7 @@ class ValueSeries:
         a, b = ([v for side, _, one in self.turns if side is own for v in _values(one, figure.name)] for own in Side)
         found = self.found[figure.name]
         texts = (figure.show(median(values)) if values else "no value" for values in (a, b))
-        why = "{} {} with A, {} with B: {}".format(figure.name, *texts, words_of(figure, found))
+        why = "{} {} with A, {} with B: {}".format(figure.name, *texts, found.why)
         # While turns continue, an undecided comparison is not bad yet.
         verdict = found.verdict if found.decided else Verdict.PASS
         values = b or a
@@ -95,17 +104,6 @@ class ValueSeries:
             figure.unit, figure.better, median(values) if values else None, tuple(values), verdict, why
         )
         return replace(one, stopped=found.why)
-
-
-def words_of(figure: Figure, found: Difference) -> str:
-    """Return why, in words that hold for a value that is better low, too."""
-    if figure.better is Better.UP:
-        return found.why
-    words = (("slower", "worse"), ("faster", "better"), ("below A", "worse than A"), ("above A", "better than A"))
-    why = found.why
-    for old, new in words:
-        why = why.replace(old, new)
-    return why
 
 
 def _values(record: ResultRecord, name: str) -> tuple[float, ...]:

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.judge.circumstances import disturbed
-from pytest_pinet.judge.difference import Difference, Relation
+from pytest_pinet.judge.difference import Difference
 from pytest_pinet.judge.spread import Noise
 from pytest_pinet.judge.turns import Boot, MeasuredTurn, judge_change
+from pytest_pinet.judge.words import Words
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence
 
@@ -124,35 +125,19 @@ def judge_costs(turns: Sequence[MeasuredTurn], rules: CostRules) -> dict[str, Di
 
 def judge_cost(boots: Sequence[Boot], key: str, rules: CostRules) -> Difference:
     """Judge one cost, which the boots have in place of the levels of their connections."""
-    name = JUDGED[key]
-    found = judge_change(
+    difference = f"B takes {{:.1f}} % {{}} {JUDGED[key]} than A ({{:+.1f}} to {{:+.1f}} %)"
+    return judge_change(
         # Of goodput, less is worse: so the Gbit for each unit of the cost are compared.
         [replace(boot, levels=tuple(1 / level for level in boot.levels)) for boot in boots],
-        1 - 1 / (1 + rules.tolerance),
+        rules.tolerance,
         rules.noises.get(key, COST_NOISE),
         rules.error_rate,
         rules.values,
         rules.most_boots,
         # Boots of a sound bench may differ by more: another processor takes the interrupts.
         obvious=-math.inf,
+        words=Words("dearer", "cheaper", "less", "more", difference, inverse=True),
     )
-    if found.change is None or found.interval is None:
-        return found
-    change = 1 / (1 + found.change) - 1
-    low, high = (1 / (1 + one) - 1 for one in reversed(found.interval))
-    size = f"{abs(change) * 100:.1f} % {'more' if change > 0 else 'less'} {name} than A"
-    word, after = _WORDS[found.result], f"after {found.count} turns"
-    why = f"{word} {after}: B takes {size} ({low * 100:+.1f} to {high * 100:+.1f} %)"
-    return replace(found, change=change, interval=(low, high), why=why)
-
-
-_WORDS = {
-    Relation.SLOWER: "dearer, certain",
-    Relation.FASTER: "cheaper, certain",
-    Relation.SAME: "not dearer, certain",
-    Relation.GO_ON: "not certain",
-    Relation.INCONCLUSIVE: "undecided",
-}
 
 
 def middle(connections: Iterable[Connection], key: str) -> float | None:

@@ -13,10 +13,11 @@ from pytest_pinet.judge.baseline import Reference
 from pytest_pinet.judge.extras import STRICT_REASON
 from pytest_pinet.judge.gate import GatePlan, first_decision, settled
 from pytest_pinet.judge.profile import most_specific
-from pytest_pinet.judge.sequential import Against, Decision
+from pytest_pinet.judge.sequential import Against
 from pytest_pinet.judge.shares import Events, ShareRule
 from pytest_pinet.judge.spread import Noise
-from pytest_pinet.judge.statistics import counted, place
+from pytest_pinet.judge.statistics import counted
+from pytest_pinet.judge.words import words_of
 from pytest_pinet.model.connection import Connection, MeasuredFlow
 from pytest_pinet.model.figures import Better, Figure, Sample
 from pytest_pinet.model.judgement import FigureJudgement
@@ -105,29 +106,19 @@ def _by_level(
     reference: Reference,
 ) -> FigureRuling:
     known = reference.noise
-    against = Against(show=_Level(figure))
+    words = words_of(figure)
+    against = Against(show=_Level(figure), words=words)
     least = Bitrate(figure.level(threshold.number) * SCALE)
     decision = first_decision(
         connections, least, UNMEASURED if known.assumed else known, replace(plan, link_ups=False), against
     )
-    decision = decision if figure.better is Better.UP else mirrored(decision)
     if decision.outcome is None:
         return FigureRuling(found, wanted=True)
-    final = settled(found, least, decision, decision.outcome)
+    final = settled(found, least, decision, decision.outcome, words)
     if final.interval is not None:
         low, high = sorted(value_of(figure, bps) for bps in final.interval)
         final = replace(final, interval=(low, high))
-    if figure.better is Better.DOWN:
-        final = replace(final, reason=final.reason.replace("below the limit in", "above the limit in"))
     return FigureRuling(final)
-
-
-def mirrored(decision: Decision) -> Decision:
-    """Return the decision with the words for a value that is better below its limit than above it."""
-    if decision.ratio is None:
-        return decision
-    why = decision.why.replace(place(decision.ratio), place(1 / decision.ratio))
-    return replace(decision, why=why.replace("below the limit in", "above the limit in"))
 
 
 @dataclass(frozen=True)

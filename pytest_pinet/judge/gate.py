@@ -16,6 +16,7 @@ from pytest_pinet.judge.sequential import ERROR_RATE, Against, Decision, decide
 from pytest_pinet.judge.spread import Noise
 from pytest_pinet.judge.starts import next_seconds, shows_level, start_of
 from pytest_pinet.judge.two_levels import TwoLevels, Unit, two_levels
+from pytest_pinet.judge.words import GOODPUT, Words
 from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.judgement import DirectionJudgement, FigureJudgement
 from pytest_pinet.model.limits import Limit
@@ -239,7 +240,7 @@ def _odd(judged: DirectionJudgement, connections: Sequence[Connection]) -> Direc
 _decided = lru_cache(maxsize=64)(decide)
 
 
-def settled(judged: J, limit: Bitrate, decision: Decision, verdict: Verdict) -> J:
+def settled(judged: J, limit: Bitrate, decision: Decision, verdict: Verdict, words: Words = GOODPUT) -> J:
     """Return the judgement with this outcome of a decision. ``judged`` compares the value with the limit."""
     state = ""
     if verdict is Verdict.FAIL:
@@ -258,7 +259,7 @@ def settled(judged: J, limit: Bitrate, decision: Decision, verdict: Verdict) -> 
         reason = f"{reason}, but this is not certain: {decision.why}"
     elif state == "cleared":
         of = f"{decision.below} of {decision.connections} connections"
-        reason = f"{reason}; below the limit in {of}, but the repetitions passed"
+        reason = f"{reason}; {words.missed} the limit in {of}, but the repetitions passed"
         if decision.flagged:
             reason = f"{_some(decision.flagged)}: {reason}"
     elif verdict is Verdict.MARGINAL and decision.flagged:

@@ -75,7 +75,7 @@ def test_a_time_that_rises_is_worse_and_a_rate_that_rises_is_better() -> None:
     assert reason.startswith("p90 2")
     assert " ms with A, 2.9" in reason
     assert "worse, certain after" in reason
-    assert "worse than A" in reason
+    assert " % above A (+" in reason
     assert worse.message.startswith("pi4b:onboard/pair p90 2")
     better = series_of(1.5, 1.0).record().figures
     assert better is not None
