@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from statistics import median
 
 from pytest_pinet.judge.difference import Difference
 from pytest_pinet.judge.figures import UNMEASURED
-from pytest_pinet.judge.profile import most_specific
 from pytest_pinet.judge.turns import Boot, Side, judge_change
 from pytest_pinet.judge.words import words_of
 from pytest_pinet.measure.figures import Probe, worst_first
 from pytest_pinet.model.figures import Figure
 from pytest_pinet.model.judgement import FigureJudgement
-from pytest_pinet.model.limits import Limit, Metric, Origin
-from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Tolerance
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
-
-# A change of a time or of a rate that must be found, without a tolerance of the call or the marker.
-TOLERANCE = 0.1
-
-
-def tolerance_of(limits: Sequence[Limit], key: MetricKey) -> float:
-    """Return the tolerance of the call or the marker. A tolerance of a lab file or an option is for goodput."""
-    own = [one for one in limits if one.origin in (Origin.CALL, Origin.MARKER)]
-    found = most_specific(own, key, Metric.TOLERANCE)
-    return found.bound.relative.fraction if found is not None and isinstance(found.bound, Tolerance) else TOLERANCE
 
 
 @dataclass

@@ -20,6 +20,7 @@ from pytest_pinet.execution.names import shown
 from pytest_pinet.judge.baseline import Reference
 from pytest_pinet.judge.spread import UNKNOWN, Noise
 from pytest_pinet.model.fields import NO_KEY, PERCENT, Count
+from pytest_pinet.model.figures import Figure
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.metric_key import CombinationId, MetricKey, metric_keys
 from pytest_pinet.model.quantities import Share, Tolerance
@@ -169,6 +170,10 @@ class ReferenceData:
             return Reference(baseline=baseline)
         calibration = self._calibration[name]
         return Reference(calibration.judged_noise, baseline, calibration.limit)
+
+    def of_figure(self, name: str, kind: Figure) -> Reference:
+        """Return what is known of a value beside goodput, by its ID."""
+        return Reference(baseline=self.baselines[name].baseline(kind) if name in self.baselines else None)
 
     def of_costs(self, key: MetricKey) -> Mapping[str, Noise]:
         """Return the noise of the costs of this traffic, as far as it was measured, by their keys."""

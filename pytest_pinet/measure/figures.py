@@ -76,21 +76,21 @@ def measure(
     link: Link,
     probe: Probe,
     plan: GatePlan,
-    references: Callable[[str], Reference],
+    references: Callable[[str, Figure], Reference],
     raw: MutableMapping[str, str],
     watch: Watch | None = None,
 ) -> ResultRecord:
     """Measure on fresh connections until every value is judged. The caller fills in ``test``, ``files``, ``rerun``.
 
-    ``references`` returns what is known of a value, by its whole id. ``raw`` receives the output of the tool. Raises
-    LabError.
+    ``references`` returns what is known of a value, by its whole ID and its kind. ``raw`` receives the output of the
+    tool. Raises LabError.
     """
     started, clock = datetime.now(UTC), time.monotonic()
     unread: list[str] = []
     ends = read_ends(link, unread.append)
     plan = replace(plan, profile=fitted(plan.profile, math.ceil(probe.seconds)))
     key = MetricKey(link.combination.identity, Traffic(Direction.TX), Direction.TX)
-    known = {one.name: references(figure_id(link, probe, one.name)) for one in probe.figures}
+    known = {one.name: references(figure_id(link, probe, one.name), one) for one in probe.figures}
     samples: list[Sample] = []
     found: dict[str, FigureRuling] = {}
     while not found or any(one.wanted for one in found.values()):

@@ -23,7 +23,7 @@ _UNITS: Mapping[str, Callable[[float], Quantity]] = {
 
 
 def unit_of_quantity(of: Quantity) -> str:
-    """Return the unit of a quantity, as figures have it."""
+    """Return the unit of a quantity as `Figure.unit`."""
     return next(unit for unit, make in _UNITS.items() if make(amount(of)) == of)
 
 

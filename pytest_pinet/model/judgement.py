@@ -47,7 +47,7 @@ class BaselineDifference:
 
 @dataclass(frozen=True)
 class FigureJudgement:
-    """One value beside goodput: its ``unit`` (see `Figure`), its ``values``, and the verdict on them.
+    """One value beside goodput: its ``unit`` (``/s``, ``s``, ``share``, ``ms/Gbit``, ``/Gbit``), and the verdict.
 
     ``values`` has one value for each connection that counts, and ``value`` is their median (null: no connection has a
     value). ``better`` is ``up`` or ``down``. ``interval``, ``stopped`` and ``state`` are as for a direction.

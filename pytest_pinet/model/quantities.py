@@ -55,7 +55,7 @@ def _number(text: str, form: str, factor: float = 1.0, most: float = math.inf, l
 
 
 def unit_of(value: float, unit: str = "bit/s") -> tuple[str, float]:
-    """Return the unit in which a value of this size is written, and its size in ``unit`` (as figures have it)."""
+    """Return the unit in which a value of this size is written, and its size in ``unit`` (of `Figure`)."""
     if unit != "bit/s":
         small = unit == "s" and value < 1
         return ("ms", 1e-3) if small else ("%", 0.01) if unit == "share" else (unit, 1.0)

@@ -132,7 +132,7 @@ def _figure_row(label: str, test: str, name: str, one: FigureJudgement, notes: t
     spread = None if len(one.values) < 2 or not one.value else (max(one.values) - min(one.values)) / one.value
     reasons = (one.reason,) if one.verdict in _EXPLAINED else ()
     shown = () if one.verdict is Verdict.PASS else (*reasons, *notes)
-    texts = value, "none" if one.limit is None else one.limit.words
+    texts = value, "none" if one.limit is None else one.kind(name).show(one.limit.number)
     return ResultRow(label, test, "", one.verdict, spread=spread, notes=shown, figure=texts)
 
 

@@ -104,7 +104,9 @@ class PlainMeasuring:
             return measure_events.measure(link, job, raw, self.access.watch)
         if isinstance(job, measure_figures.Probe):
             plan = GatePlan(call.limits, call.profile, {}, False, self.error_rate, self._strict)
-            return measure_figures.measure(link, job, plan, lambda _: Reference(), raw, self.access.watch)
+            # Baselines were recorded at full link rate.
+            known = self.references.of_figure if link.scale == 1 else lambda *_: Reference()
+            return measure_figures.measure(link, job, plan, known, raw, self.access.watch)
         traffic = job if isinstance(job, Traffic) else job.traffic
         references = self.references.of_traffic(link.combination.identity, traffic)
         context = self.context(link.id, link, traffic, raw)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from pytest_pinet.ab.values import TOLERANCE, ValueSeries, tolerance_of
+from pytest_pinet.ab.values import ValueSeries
+from pytest_pinet.judge.figures import TOLERANCE, tolerance_of
 from pytest_pinet.judge.turns import Side, side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.figures import Probe

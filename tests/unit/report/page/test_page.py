@@ -339,9 +339,7 @@ def test_the_reason_of_a_verdict_has_the_colour_of_its_mark(verdict: Verdict, lo
 
 
 def test_the_headline_and_the_facts_count_the_same_metrics() -> None:
-    ping = replace(
-        one_of(1.0, value=None, direction=""), figure="pi4b:onboard/pair/ping", traffic="ping", direction=""
-    )
+    ping = replace(one_of(1.0, value=None, direction=""), figure="pi4b:onboard/pair/ping", traffic="ping", direction="")
     text = page([one_of(941e6), ping], NOW)
     assert "All 2 metrics meet their limits" in text
     assert "2 metrics of 1 combination, " in text
