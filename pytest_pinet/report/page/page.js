@@ -15,7 +15,7 @@
     const value = kilo / size;
     return `${value.toFixed(unit === "bit/s" ? 0 : unit === "Gbit/s" || value < 9.995 ? 2 : value < 10000 ? 1 : 0)}\u00a0${unit}`;
   };
-  // A value of a metric with its unit, as Figure in figures.py.
+  // A value of a metric with its unit, as Python writes it.
   const withUnit = (metric, value) => {
     if (!metric.unit || value === null) return rate(value);
     if (metric.unit === "s") return value < 1 ? `${Number((value * 1000).toPrecision(3))}\u00a0ms` : `${Number(value.toPrecision(3))}\u00a0s`;
