@@ -29,7 +29,7 @@ from pytest_pinet.errors import (
     UnsupportedError,
     first_line,
 )
-from pytest_pinet.judge.costs import COST_TOLERANCE
+from pytest_pinet.judge.costs import cost_tolerance
 from pytest_pinet.judge.figures import tolerance_of
 from pytest_pinet.judge.profile import most_specific
 from pytest_pinet.judge.turns import TOLERANCE, Side
@@ -44,7 +44,7 @@ from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Share, Tolerance
+from pytest_pinet.model.quantities import Tolerance
 from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Kselftest, LadderTraffic, Ping, Traffic
@@ -229,7 +229,7 @@ class AlternatingMeasuring:
         boot_s = self.boots.of(link.combination.dut.node.name)[-1].turn.seconds
         tolerances = {way: _tolerance(link, traffic, way, limits) for way in (Direction.TX, Direction.RX)}
         most_boots = self.boots.options.most_boots
-        costs = _cost_tolerance(link, traffic, limits)
+        costs = cost_tolerance(limits, MetricKey(link.combination.identity, traffic, traffic.direction))
         rules = Rules(tolerances, plain.references, plain.error_rate, self._values, most_boots, costs)
         connections = connections_per_boot(link, traffic, plain.references, boot_s, self.rounds.calls)
         return TurnSeries(traffic, rules, connections)
@@ -271,12 +271,6 @@ def _tolerance(link: Link, traffic: Traffic, way: Direction, limits: Sequence[Li
     found = most_specific(limits, MetricKey(link.combination.identity, traffic, way), Metric.TOLERANCE)
     bound = found.bound if found is not None else None
     return bound.relative.fraction if isinstance(bound, Tolerance) else TOLERANCE
-
-
-def _cost_tolerance(link: Link, traffic: Traffic, limits: Sequence[Limit]) -> float:
-    key = MetricKey(link.combination.identity, traffic, traffic.direction)
-    found = most_specific(limits, key, Metric.COST_TOLERANCE)
-    return found.bound.fraction if found is not None and isinstance(found.bound, Share) else COST_TOLERANCE
 
 
 _KEYS = "pinet_builds"

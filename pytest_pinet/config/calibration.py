@@ -17,7 +17,8 @@ from pytest_pinet.config.section import Section, read_section
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.files import exists
 from pytest_pinet.execution.names import shown
-from pytest_pinet.judge.baseline import Reference
+from pytest_pinet.judge.baseline import Baseline, Reference
+from pytest_pinet.judge.costs import KINDS
 from pytest_pinet.judge.spread import UNKNOWN, Noise
 from pytest_pinet.model.fields import NO_KEY, PERCENT, Count
 from pytest_pinet.model.figures import Figure
@@ -180,6 +181,11 @@ class ReferenceData:
         names = map(str, metric_keys(key.combination, key.traffic).values())
         known = [self._calibration[name] for name in names if name in self._calibration]
         return known[0].judged_costs if known else {}
+
+    def of_cost_baselines(self, key: MetricKey) -> dict[str, Baseline]:
+        """Return the accepted baselines of the costs of this traffic, by their keys."""
+        known = {name: self.of_figure(f"{key}-{name}", kind).baseline for name, kind in KINDS.items()}
+        return {name: one for name, one in known.items() if one is not None}
 
     def is_calibrated(self, combinations: Sequence[CombinationId] | None) -> bool:
         """Return whether the noise of all these combinations was measured (None: of any combination)."""

@@ -38,8 +38,9 @@ _MOST_SENTENCES = 3
 class GatePlan:
     """How a measurement is judged: limits, profile, and earlier knowledge.
 
-    ``references`` has the earlier knowledge of each direction. ``link_ups``: a suspicion may take the link of the
-    device under test down and up again. ``strict``: what would be marginal fails.
+    ``references`` has the earlier knowledge of each direction, ``costs`` the accepted baseline of each cost.
+    ``link_ups``: a suspicion may take the link of the device under test down and up again. ``strict``: what would be
+    marginal fails.
     """
 
     limits: Sequence[Limit]
@@ -48,6 +49,7 @@ class GatePlan:
     link_ups: bool = True
     error_rate: float = ERROR_RATE
     strict: bool = False
+    costs: Mapping[str, Baseline] = field(default_factory=dict)
 
     def reference(self, way: Direction) -> Reference:
         return self.references.get(way, Reference())

@@ -114,8 +114,10 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
     if rows:
         rows[0] = replace(rows[0], notes=tuple(dict.fromkeys((*rows[0].notes, *extra))), extra=tuple(extra))
     verdict = result.verdict
-    if result.figures is not None:
-        rows += [_figure_row(label, test, name, one, notes) for name, one in result.figures.items()]
+    # Of the costs of traffic, only those that fail.
+    shown = {name: one for name, one in (result.figures or {}).items() if not rows or one.verdict is Verdict.FAIL}
+    if shown:
+        rows += [_figure_row(label, test, name, one, notes) for name, one in shown.items()]
     elif result.ping is not None:
         trips = (ping_text(result.ping),)
         rows.append(ResultRow(label, test, "", verdict, notes=trips, extra=trips))

@@ -31,6 +31,7 @@ from pytest_pinet.measure.comparison import ComparisonPlan, StateComparison, com
 from pytest_pinet.measure.link_result import settings_of
 from pytest_pinet.measure.traffic_runner import MeasureContext, ProgressOfWays
 from pytest_pinet.model.lab import Node
+from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import USUAL_PATH, Kselftest, Ping, Traffic
 from pytest_pinet.report.progress import Progress
@@ -113,7 +114,9 @@ class PlainMeasuring:
         if isinstance(job, StateComparison):
             return self._compared(context, job, ComparisonPlan(job.tolerance, self.error_rate, references=references))
         budget = fitted(call.profile, traffic.seconds_with(cap_for(link.path.speed_mbps)))
-        plan = GatePlan(call.limits, budget, references, self._link_ups, self.error_rate, self._strict)
+        key = MetricKey(link.combination.identity, traffic, traffic.direction)
+        costs = self.references.of_cost_baselines(key) if link.scale == 1 else {}
+        plan = GatePlan(call.limits, budget, references, self._link_ups, self.error_rate, self._strict, costs)
         return measurement.measure(context, traffic, plan)
 
     def _compared(self, context: MeasureContext, job: StateComparison, plan: ComparisonPlan) -> ResultRecord:

@@ -67,7 +67,7 @@ def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
     ]
     values += _exact_values([result for result in results if result.exact is not None])
     values += [f"{r.combination.traffic} {ping_text(r.ping)}" for r in results if r.ping is not None]
-    values += [f"{r.combination.traffic} {figures_text(r.figures)}" for r in results if r.figures is not None]
+    values += [f"{r.combination.traffic} {figures_text(r.figures)}" for r in results if r.figures and not r.directions]
     words = [verdict.value] if verdict is not None and verdict is not Verdict.PASS else []
     if not values:
         words = [verdict.value if verdict is not None else "not measured"]
