@@ -287,11 +287,6 @@ class LevelChange:
         """Whether the new level is the worse one."""
         return (self.relative < 0) is (self.kind.better is Better.UP)
 
-    @property
-    def texts(self) -> str:
-        """The levels before and after, with their unit."""
-        return f"{self.kind.show(self.before)} -> {self.kind.show(self.after)}"
-
 
 @dataclass(frozen=True)
 class Trend:

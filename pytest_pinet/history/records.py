@@ -183,7 +183,7 @@ def _of_result(result: ResultRecord, run: StoredRun) -> Iterable[dict[str, Any]]
 def metrics_of(result: ResultRecord) -> dict[str, Verdict]:
     """Return the verdict of each value of a result that has a trend, by the last part of its ID.
 
-    Of the costs of traffic, only those that fail: the others would hide the goodput.
+    Costs of traffic have one only if they fail, since they would hide the goodput.
     """
     ways = {} if result.exact is not None else {way: one.verdict for way, one in result.directions.items()}
     figures = {name: one.verdict for name, one in (result.figures or {}).items()}

@@ -38,7 +38,8 @@ def figure_lines(trend: Trend, heights: str = ASCII_HEIGHTS) -> list[str]:
 
 def change_lines(change: LevelChange) -> list[str]:
     """Describe where a level moved, the builds before and after, and how certain the place is."""
-    levels = f"{change.texts} ({change.relative * 100:+.1f} %)"
+    show = change.kind.show
+    levels = f"{show(change.before)} -> {show(change.after)} ({change.relative * 100:+.1f} %)"
     if change.gradual:
         begin = f"drifts from run {change.last_before} to {change.run} ({change.time:%Y-%m-%d})"
         return [f"{begin}: {levels}; no single build is the cause"]

@@ -123,7 +123,7 @@ def cost_figures(connections: Sequence[Connection], plan: GatePlan, key: MetricK
 
 
 def _by_baseline(kind: Figure, own: FigureJudgement, plan: GatePlan, tolerance: float) -> FigureJudgement:
-    """Judge a run as one value among those of the baseline, since costs justify no more traffic."""
+    """Judge a run as one value beside the boots of its baseline, since costs justify no more traffic."""
     baseline = plan.costs.get(kind.name)
     threshold = below_baseline(kind, baseline, tolerance)
     if baseline is None or threshold is None or own.value is None:

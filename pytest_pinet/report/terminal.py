@@ -114,7 +114,7 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
     if rows:
         rows[0] = replace(rows[0], notes=tuple(dict.fromkeys((*rows[0].notes, *extra))), extra=tuple(extra))
     verdict = result.verdict
-    # Of the costs of traffic, only those that fail.
+    # A cost of traffic is shown only if it fails.
     shown = {name: one for name, one in (result.figures or {}).items() if not rows or one.verdict is Verdict.FAIL}
     if shown:
         rows += [_figure_row(label, test, name, one, notes) for name, one in shown.items()]
