@@ -140,5 +140,12 @@ def worst_first(figures: Mapping[str, FigureJudgement]) -> tuple[Verdict, str]:
 
 def sample_notes(samples: Sequence[Sample]) -> list[str]:
     """Return what is to be known of the samples, and which of them do not count."""
-    excluded = [f"connection {at} does not count: {one.excluded}" for at, one in enumerate(samples, 1) if one.excluded]
-    return [*excluded, *dict.fromkeys(note for one in samples for note in one.notes)]
+    reasons: dict[str, list[str]] = {}
+    for at, one in enumerate(samples, 1):
+        if one.excluded:
+            reasons.setdefault(one.excluded, []).append(str(at))
+    excluded = [
+        f"connections {', '.join(at)} do not count: {why}" if at[1:] else f"connection {at[0]} does not count: {why}"
+        for why, at in reasons.items()
+    ]
+    return [*excluded, *dict.fromkeys(note for one in samples for note in one.notes if note not in reasons)]
