@@ -21,7 +21,7 @@ from pytest_pinet.judge.words import words_of
 from pytest_pinet.model.connection import Connection, MeasuredFlow
 from pytest_pinet.model.figures import Better, Figure, Sample
 from pytest_pinet.model.judgement import FigureJudgement
-from pytest_pinet.model.limits import Metric, Threshold
+from pytest_pinet.model.limits import METRICS, Metric, Threshold
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.measurement import Sample as Interval
 from pytest_pinet.model.metric_key import MetricKey
@@ -57,6 +57,13 @@ def as_connection(figure: Figure, sample: Sample, seconds: float) -> Connection:
     return Connection((MeasuredFlow(0, 1, _ONLY, Direction.TX, flow),), excluded=excluded)
 
 
+def without_limit(figure: Figure, samples: Sequence[Sample]) -> FigureJudgement:
+    """Return the values of the samples that count; they pass."""
+    values = tuple(one.values[figure.name] for one in samples if not one.excluded and figure.name in one.values)
+    value = median(values) if values else None
+    return FigureJudgement(figure.unit, figure.better, value, values, Verdict.PASS, "no limit was set")
+
+
 def value_of(figure: Figure, bps: float) -> float:
     """Return the value with the level of this rate: the inverse of `as_connection`."""
     return figure.of_level(bps / SCALE)
@@ -75,12 +82,11 @@ def judge_figure(
     Without a limit the values pass, and the reason says so. A value that no connection has is skipped.
     """
     connections = [as_connection(figure, one, seconds) for one in samples]
-    values = tuple(one.values[figure.name] for one, own in zip(samples, connections, strict=True) if not own.excluded)
-    value = median(values) if values else None
-    found = FigureJudgement(figure.unit, figure.better, value, values, Verdict.PASS, "no limit was set")
+    found = without_limit(figure, samples)
+    value, values = found.value, found.values
     spent_s = len(samples) * seconds
     over = plan.profile.more(spent_s, 0.0) < 1
-    limit = most_specific(plan.limits, key, Metric(figure.name)) if figure.name in list(Metric) else None
+    limit = most_specific(plan.limits, key, Metric(figure.name)) if figure.name in METRICS else None
     threshold = None if limit is None else limit.threshold()
     if value is None:
         why = f"no connection gave a value of {figure.name}: {connections[-1].excluded}"

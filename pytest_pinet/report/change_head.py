@@ -22,6 +22,7 @@ from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord, SkippedRecord
 from pytest_pinet.model.verdict import GATE, GOOD, SEVERITY, SKIP, STOP, Verdict, change_verdict, gated
 from pytest_pinet.report.exact_text import by_nic, exact_label, function_rows, once
+from pytest_pinet.report.sentences import of_interest
 from pytest_pinet.report.text_wrap import first_paragraph
 
 # A build with these findings comes up and moves packets, so a bisection can judge it. Other builds are skipped.
@@ -127,7 +128,7 @@ def _nic(result: ResultRecord) -> str:
 
 def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord]:
     if result.figures is not None and not accepted:
-        for name, one in result.figures.items():
+        for name, one in of_interest(result.figures).items():
             yield _entry(result, name, one.verdict, one.reason)
     elif not result.directions:
         broke = result.verdict is Verdict.FAIL and not result.has_no_rate

@@ -14,7 +14,8 @@ from pytest_pinet.history.losses import Loss, LossState, MetricLevel, level_of
 from pytest_pinet.history.points import LONG_LENGTH
 from pytest_pinet.model.figures import Better, Figure
 from pytest_pinet.model.judgement import FigureJudgement
-from pytest_pinet.model.record.measurement import HttpRecord, LadderRecord, PingRecord
+from pytest_pinet.model.limits import METRICS
+from pytest_pinet.model.record.measurement import HttpRecord, LadderRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.report.text_wrap import SIDES, WIDTH, count, rate, rates, side_cells, text_table, wrap
@@ -92,13 +93,9 @@ def versions_text(result: ResultRecord) -> str:
     return "".join(f"{name}: {value}\n" for name, value in versions if value)
 
 
-def ping_text(record: PingRecord) -> str:
-    """Return a sentence: ``20 of 20 pings came back in 0.31 ms (0.20 to 1.02)``."""
-    counts = f"{record.received} of {record.sent} pings came back"
-    low, mean, high = record.rtt_min_s, record.rtt_mean_s, record.rtt_max_s
-    if low is None or mean is None or high is None:
-        return counts
-    return f"{counts} in {mean * 1e3:.3g} ms ({low * 1e3:.3g} to {high * 1e3:.3g})"
+def of_interest(figures: Mapping[str, FigureJudgement]) -> dict[str, FigureJudgement]:
+    """Return the values that can have a limit; all if there is none, as with boots."""
+    return {name: one for name, one in figures.items() if name in METRICS} or dict(figures)
 
 
 def figures_text(figures: Mapping[str, FigureJudgement]) -> str:
@@ -108,8 +105,9 @@ def figures_text(figures: Mapping[str, FigureJudgement]) -> str:
 
 def figure_text(name: str, one: FigureJudgement) -> str:
     """Return the value of a value with its unit, and its limit."""
-    value = "unknown" if one.value is None else figure_of(name, one).show(one.value)
-    return value if one.limit is None else f"{value} (limit {one.limit.words})"
+    show = figure_of(name, one).show
+    value = "unknown" if one.value is None else show(one.value)
+    return value if one.limit is None else f"{value} (limit {show(one.limit.number)})"
 
 
 def figure_of(name: str, one: FigureJudgement) -> Figure:

@@ -22,7 +22,7 @@ from pytest_pinet.report.sentences import (
     ineffective,
     ladder_text,
     limited_by_text,
-    ping_text,
+    of_interest,
 )
 from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, signed_percent, text_table, wrap
 
@@ -116,10 +116,7 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
         rows[0] = replace(rows[0], notes=tuple(dict.fromkeys((*rows[0].notes, *extra))), extra=tuple(extra))
     verdict = result.verdict
     if result.figures is not None:
-        rows += [_figure_row(label, test, name, one, notes) for name, one in result.figures.items()]
-    elif result.ping is not None:
-        trips = (ping_text(result.ping),)
-        rows.append(ResultRow(label, test, "", verdict, notes=trips, extra=trips))
+        rows += [_figure_row(label, test, name, one, notes) for name, one in of_interest(result.figures).items()]
     elif all(row.verdict is not verdict for row in rows):
         # The verdict that ended the measurement does not belong to a direction.
         rows.append(ResultRow(label, test, "", verdict, notes=(result.message, *notes)))
@@ -129,11 +126,12 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
 def _figure_row(label: str, test: str, name: str, one: FigureJudgement, notes: tuple[str, ...]) -> ResultRow:
     # The key of some traffic begins with the name of its only value.
     label = label if f" {name}-" in label else f"{label}-{name}"
-    value = "-" if one.value is None else figure_of(name, one).show(one.value)
+    show = figure_of(name, one).show
+    value = "-" if one.value is None else show(one.value)
     spread = None if len(one.values) < 2 or not one.value else (max(one.values) - min(one.values)) / one.value
     reasons = (one.reason,) if one.verdict in _EXPLAINED else ()
     shown = () if one.verdict is Verdict.PASS else (*reasons, *notes)
-    texts = value, "none" if one.limit is None else one.limit.words
+    texts = value, "none" if one.limit is None else show(one.limit.number)
     return ResultRow(label, test, "", one.verdict, spread=spread, notes=shown, figure=texts)
 
 

@@ -112,7 +112,7 @@ def test_allure_gets_a_result_of_it(one: ResultRecord, tmp_path: Path) -> None:
     assert content.description_html([one], series)
     assert [name for name, _, excluded in content.parameters(subject, [one]) if not excluded] == ["combination"]
     assert [value for name, value in content.labels(subject, [one]) if name == "figure"]
-    assert content.attachments([one], series, tmp_path, {}) or one.ping is not None
+    assert content.attachments([one], series, tmp_path, {}) or one.figures is not None
 
 
 @EACH
@@ -183,9 +183,9 @@ def test_a_page_names_a_ping_and_draws_no_trend_of_it(here: Path) -> None:
 
 
 def test_the_title_of_a_ping_has_its_round_trip() -> None:
-    expected = "pi4b:onboard/pair · ping-c10-i0.2-s56 10 of 10 pings came back in 2 ms (1 to 3)"
+    expected = "pi4b:onboard/pair · ping-c10-i0.2-s56 loss 0%, latency 2 ms, rtt_min 1 ms, rtt_max 3 ms"
     assert content.title(PLAIN, [ping_result()]) == expected
-    assert content.title(PLAIN, [ping_result("fail", 0)]).endswith("0 of 10 pings came back · fail")
+    assert content.title(PLAIN, [ping_result("fail", 0)]).endswith("loss 100% · fail")
 
 
 def test_allure_s_histories_know_what_became_of_pings_and_have_no_metric_of_them(here: Path) -> None:
@@ -203,10 +203,10 @@ def test_allure_s_histories_know_what_became_of_pings_and_have_no_metric_of_them
 def test_markdown_tells_round_trips_requests_and_rates_that_were_held() -> None:
     told = [ALL[name] for name in ("ping", "http", "ladder")]
     cells = [line.split(" | ")[0] for line in summary_markdown(run_record(told)).splitlines()]
-    assert r"| pi4b:onboard/pair ping-c10-i0.2-s56<br>10 of 10 pings came back in 2 ms \(1 to 3\)" in cells
+    assert "| pi4b:onboard/pair ping-c10-i0.2-s56-latency" in cells
     assert "| pi4b:onboard/pair http-c8-s1000<br>10000 requests/s of 1000 bytes on 8 connections" in cells
     assert any("ladder<br>90.0 Mbit/s is the highest of 2 rates held with at most 0.1 % lost" in cell for cell in cells)
-    assert "s56<br>0 of 10 pings came back | - |" in summary_markdown(run_record([ALL["ping-lost"]]))
+    assert "s56-loss | - | 100% | none |" in summary_markdown(run_record([ALL["ping-lost"]]))
 
 
 def test_a_run_of_pings_alone_measured_something() -> None:
