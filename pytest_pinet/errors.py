@@ -179,6 +179,10 @@ class CapabilityError(UnsupportedError):
     """This hardware lacks a feature permanently. Tests that need the feature are skipped."""
 
 
+class TagsLostError(CapabilityError):
+    """Tagged frames do not arrive: the switch drops them, or a board. Another build of the board tells which."""
+
+
 class UnfitBuildError(CapabilityError):
     """An exact board cannot judge a build that has no driver for it, or changes no module that it loads.
 

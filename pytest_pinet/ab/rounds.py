@@ -29,6 +29,7 @@ from pytest_pinet.errors import (
     LinkError,
     PinetError,
     SshError,
+    TagsLostError,
     TrafficError,
     first_line,
 )
@@ -38,7 +39,7 @@ from pytest_pinet.model.lab import Node
 from pytest_pinet.session.parametrizer import case_of
 
 # The build or the lab can cause these errors. It is the lab if the known-good build has the error, too.
-DOUBTFUL = (ConsoleError, LinkError, SshError, TrafficError)
+DOUBTFUL = (ConsoleError, LinkError, SshError, TagsLostError, TrafficError)
 
 
 @dataclass
@@ -279,6 +280,9 @@ class Rounds(Boards):
         if isinstance(error, AssertionError | pytest.fail.Exception | Inconclusive):
             # Verdicts and the test's own assertions count when pytest itself runs the test.
             return
+        if which is Side.B and isinstance(error.__context__, TagsLostError):
+            # The session skipped the test. But the known-good build has carried the tags.
+            error = error.__context__
         if not isinstance(error, PinetError) or self.boots.has_failed(error):
             one.end(error)
             return

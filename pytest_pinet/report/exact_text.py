@@ -216,8 +216,8 @@ def by_nic(results: Iterable[ResultRecord]) -> dict[str, list[ResultRecord]]:
 def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
     """Return the functions that changed in any of these results of one NIC: what makes a window fail is first.
 
-    Functions of the module that the build changes are before all others, larger changes before smaller ones. Those that
-    changed only in batches, and not one by one in the same direction, are behind them: other batches are a consequence.
+    Functions of the module that the build changes are before all others, larger changes before smaller ones. A function
+    that changed in batches, and not one by one in the same direction, is behind them: it follows from other batches.
     Each function has the window that shows its change best. At full load, other functions change with any other binary;
     they count only in a window that is slower or faster.
     """

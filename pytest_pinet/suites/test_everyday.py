@@ -88,6 +88,14 @@ def test_ipv6(link: Link, gate: Gate) -> None:
         gate.tcp(link, direction, family=6)
 
 
+@STANDARD
+@pytest.mark.pinet(min="90% of published")
+def test_vlan(link: Link, gate: Gate) -> None:
+    """Tags all frames. Skipped if a switch port drops them; if only one of two builds loses them, that build fails."""
+    for direction in ("tx", "rx"):
+        gate.tcp(link, direction, path={"vlan": 7})
+
+
 @SOAK
 @pytest.mark.pinet(min="70% of published")
 def test_long_both_ways(link: Link, gate: Gate) -> None:

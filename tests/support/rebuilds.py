@@ -44,6 +44,8 @@ MODULES = {name: _module_of(board) for name, board in exact_boards().items() if 
 # The compiler makes the same code with all of these at a place, because it counts each as one instruction.
 _PLACE = '\n\tasm_inline volatile("{}");\n'
 _FOUR = "nop\\n\\tnop\\n\\tnop\\n\\tnop"
+# Without them, the compiler pads loops by instructions that run, and their number depends on the place of the loop.
+_NO_PADDING = " -fno-align-loops -fno-align-jumps -fno-align-labels"
 # Options of the compiler that change no instruction which runs.
 _OPTIONS = ("-g", "-g3", "-g0 -falign-functions=64", "-g -gdwarf-4", "-g0 -falign-functions=128", "-g1 -fno-ident")
 # Words of the kernel that move memory: none is a word of pinet. A contiguous area ("cma=16M") would be a change: the
@@ -66,7 +68,8 @@ def rebuilt(driver: str, number: int, folder: Path, longer: str = "") -> Build:
     word = random.choice(_WORDS).format("x" * random.randrange(1, 300))
     text = f"name: rebuild {number}\nmodules: {driver}.ko\n" + (f"cmdline: {word}\n" if word else "")
     (folder / "build.yaml").write_text(text)
-    _make([one.replace("KCFLAGS=-g0", f"KCFLAGS={random.choice(_OPTIONS)}") for one in argv])
+    options = f"{random.choice(_OPTIONS)}{_NO_PADDING if longer else ''}"
+    _make([one.replace("KCFLAGS=-g0", f"KCFLAGS={options}") for one in argv])
     return load_build(str(folder))
 
 
@@ -74,7 +77,7 @@ def not_longer(driver: str, function: str, folder: Path) -> Build:
     """Build a driver with no instruction more where `rebuilt` inserts four, so that nothing else differs."""
     argv = driver_sources(folder, driver)
     _insert(folder, function, "")
-    _make(argv)
+    _make([f"{one}{_NO_PADDING}" if one.startswith("KCFLAGS=") else one for one in argv])
     return load_build(str(folder / f"{driver}.ko"))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from pytest_pinet.errors import CapabilityError, LinkError, UnsupportedError
+from pytest_pinet.errors import CapabilityError, LinkError, TagsLostError, UnsupportedError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack
@@ -61,8 +61,9 @@ def _tagged(link: Link, vlan: int, undo: UndoStack) -> Link:
         undo.at_once(lambda both, undo: _add_device(*both, vlan, undo), [*zip(link.ends, ends, strict=True)])
         for a, b, *_ in topology.segments if topology.forwards else topology.pairs:
             if not _answers(ends[a], ends[b]):
-                raise CapabilityError(
-                    f"vlan={vlan}: tagged frames of {ends[a]} do not arrive at {ends[b]}: the switch ports drop them"
+                raise TagsLostError(
+                    f"vlan={vlan}: tagged frames of {ends[a]} do not arrive at {ends[b]}; "
+                    "do the switch ports carry tagged frames?"
                 )
         if topology.forwards:
             set_up_forwarding(ends[0], ends[1], ends[2], ends[3], undo)
