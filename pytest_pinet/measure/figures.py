@@ -22,7 +22,7 @@ from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import USUAL_PATH, Direction, PathSetup, Traffic
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.sentences import figures_text, tuning_notes
+from pytest_pinet.report.sentences import figures_text, folded, tuning_notes
 from pytest_pinet.traffic.tool import Watch
 
 
@@ -67,7 +67,7 @@ class Probe(ABC):
         excluded = [
             f"connection {n} does not count: {one.excluded}" for n, one in enumerate(samples, 1) if one.excluded
         ]
-        return [*excluded, *dict.fromkeys(note for one in samples for note in one.notes)]
+        return folded([*excluded, *(note for one in samples for note in one.notes)])
 
 
 def measure(

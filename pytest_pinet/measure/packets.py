@@ -6,7 +6,7 @@ same window.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from pytest_pinet.errors import ConfigError, TrafficError
@@ -100,10 +100,8 @@ class Packets(Probe):
         limit, text = self.limited_by(sent, received, self._wire(link))
         # What the device under test sends is its own limit. What it receives is not, if its peer cannot send more.
         excluded = text if limit == "sender" and self.direction is Direction.RX else ""
-        return replace(
-            Sample({PACKETS.name: own}, f"{sent}\n{received}\n{text}\n{raw}", excluded, (text,)),
-            tool=client.version,
-        )
+        notes = () if excluded else (text,)
+        return Sample({PACKETS.name: own}, f"{sent}\n{received}\n{text}\n{raw}", excluded, notes, tool=client.version)
 
     def _wire(self, link: Link) -> float:
         """Return how many of these packets the wire carries in a second."""

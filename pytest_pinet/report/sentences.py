@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
@@ -19,6 +20,17 @@ from pytest_pinet.model.record.measurement import HttpRecord, LadderRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.report.text_wrap import SIDES, WIDTH, count, rate, rates, side_cells, text_table, wrap
+
+# Notes that differ only in these numbers have the same meaning.
+_NUMBER = re.compile(r"\d[\d.]*(?: [kMGT]?bit/s)?")
+
+
+def folded(notes: Iterable[str]) -> list[str]:
+    """Return each note once. Of several notes that differ only in their numbers, the first stands for all."""
+    alike: dict[str, list[str]] = {}
+    for note in dict.fromkeys(notes):
+        alike.setdefault(_NUMBER.sub("#", note), []).append(note)
+    return [f"{same[0]} (and {len(same) - 1} similar)" if len(same) > 1 else same[0] for same in alike.values()]
 
 
 def limited_by_text(result: ResultRecord) -> str:

@@ -123,7 +123,7 @@ def test_a_dry_run_says_how_often_boards_are_booted(bench: Bench) -> None:
 
 
 def test_notes_that_differ_only_in_their_numbers_are_shown_once() -> None:
-    from pytest_pinet.ab.records import folded
+    from pytest_pinet.report.sentences import folded
 
     said = "rx: measured in the virtual time of virt-1; by the clock of the other end, goodput is {}"
     notes = ["busy", said.format("691.2 Mbit/s"), said.format("1.02 Gbit/s"), "busy", said.format("740.8 Mbit/s")]

@@ -14,7 +14,7 @@ from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.traffic import Direction, HttpTraffic, Ping, PingReport
 from pytest_pinet.traffic.http import Http, HttpRun, parse_wrk, wrk_argv
 from pytest_pinet.traffic.iperf3 import Iperf3
-from pytest_pinet.traffic.ping import command, measure, parse, validate
+from pytest_pinet.traffic.ping import argv, measure, parse, validate
 from pytest_pinet.traffic.tool import make_tool
 from tests.support import replay_tool
 from tests.support.local_shell import LocalShell
@@ -187,8 +187,8 @@ def test_answers_without_times_are_refused() -> None:
 
 
 def test_the_command_is_one_that_both_take() -> None:
-    line = command(Ping(10, 0.2, 1400), "10.0.0.1", "10.0.0.2")
-    assert line == "LC_ALL=C ping -q -c 10 -i 0.2 -s 1400 -W 2 -I 10.0.0.1 10.0.0.2"
+    line = " ".join(argv(Ping(10, 0.2, 1400), "10.0.0.1", "10.0.0.2"))
+    assert line == "ping -q -c 10 -i 0.2 -s 1400 -W 2 -I 10.0.0.1 10.0.0.2"
 
 
 @pytest.mark.parametrize(
