@@ -20,7 +20,7 @@
     |-- BuildError               the build under test or its driver does not start: the change is at fault
     |   `-- BuildMismatch        the board runs another build than the requested one: no value is recorded
     |-- UnsupportedError         the request needs a feature that is missing (for example, iperf3 is too old)
-    |   |-- CapabilityError      this switch or power outlet lacks the feature: the test is skipped
+    |   |-- CapabilityError      this switch, power outlet or node lacks the feature: the test is skipped
     |   |   `-- UnfitBuildError  this exact board cannot judge the build, which lacks its driver: the test is skipped
     |   `-- QuarantineError      a node of this combination is out of service: the test is skipped
     |-- InvalidMeasurement       the measured value must not be judged (above the physical limit, throttled)
@@ -176,7 +176,7 @@ class UnsupportedError(PinetError):
 
 
 class CapabilityError(UnsupportedError):
-    """This hardware lacks a feature permanently. Tests that need the feature are skipped."""
+    """This part of the lab lacks a feature, or a program. Tests that need it are skipped."""
 
 
 class TagsLostError(CapabilityError):

@@ -8,6 +8,7 @@ from typing import ClassVar
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.link_result import tool_of_end
 from pytest_pinet.model.figures import CONNECTIONS, Sample
 from pytest_pinet.model.traffic import Direction, HttpTraffic
 from pytest_pinet.traffic.http import SECONDS_MAX, Http
@@ -39,7 +40,10 @@ class Connections(Probe):
         return f"connections-wrk-{self.direction}"
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
-        """Measure once. Raises LabError."""
+        """Measure once. Raises LabError, CapabilityError."""
+        serves, asks = (link.dut, link.peer) if self.direction is Direction.TX else (link.peer, link.dut)
+        tool_of_end(serves, "nginx")
+        tool_of_end(asks, "wrk")
         traffic = HttpTraffic(
             self.direction, streams=1, duration_s=self.seconds, size=SIZE, close=True, setup=self.setup
         )

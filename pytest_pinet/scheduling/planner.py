@@ -6,12 +6,12 @@ import heapq
 import json
 import os
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from pytest_pinet.history.results_file import results_in
+from pytest_pinet.history.results_file import read_whole_run, results_in
 
 FILE = "plan.json"
 WORKER_INPUT = "pinet_run_folder"
@@ -97,6 +97,18 @@ class Estimates(dict[str, Estimate]):
 
     def __missing__(self, nodeid: str) -> Estimate:
         return self._usual
+
+
+def skipped_before(runs: Path, names: Collection[str]) -> dict[str, str]:
+    """Return the reason for each of these tests that its latest run skipped. The names are those after the file."""
+    reasons: dict[str, str] = {}
+    for file in sorted(runs.glob("*/results.json"), reverse=True)[:_LATEST_RUNS]:
+        if reasons.keys() >= set(names):
+            break
+        if (run := read_whole_run(file)) is not None:
+            ended = {one.test.rpartition("::")[2]: "" for one in run.results}
+            reasons = {one.id: one.reason for one in run.skipped} | ended | reasons
+    return {name: reasons[name] for name in names if reasons.get(name)}
 
 
 def _read(file: Path) -> dict[str, Estimate]:

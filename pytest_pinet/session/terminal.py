@@ -18,10 +18,11 @@ from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import Verdict, worst
 from pytest_pinet.report.result_record import attached_verdicts, skip_reason
 from pytest_pinet.report.text_wrap import wrap
-from pytest_pinet.scheduling.planner import Estimates
+from pytest_pinet.scheduling.planner import Estimates, skipped_before
 from pytest_pinet.session.dry_run import PLANNED
 from pytest_pinet.session.option_table import ACCEPTED, RUNNING
 from pytest_pinet.session.parametrizer import case_of
+from pytest_pinet.traffic.exchange import is_without
 
 
 class RunHeader:
@@ -54,14 +55,26 @@ class RunHeader:
         estimates = Estimates.of_earlier_runs(self._runs())
         seconds = sum(estimates[item.nodeid].total_s for item, _ in cases)
         profiles = dict.fromkeys(self._profile_of(item).name for item, _ in cases)
-        return self._lines(profiles, self._baseline([combination for _, combination in cases]), about(seconds))
+        lines = self._lines(profiles, self._baseline([combination for _, combination in cases]), about(seconds))
+        return [*lines, *self._without_programs([item.nodeid for item, _ in cases])]
 
-    def of_workers(self, profile: Profile, seconds: float, workers: int) -> list[str]:
+    def of_workers(self, profile: Profile, nodeids: Sequence[str], seconds: float, workers: int) -> list[str]:
         """Return the lines of the controller, which does not know the combinations and markers of the tests."""
         if self._config.get_verbosity() < 0:
             return []
         shared = f"{about(seconds)} of work for {workers} worker{'s' if workers != 1 else ''}"
-        return self._lines([profile.name], self._baseline(None), shared)
+        return [*self._lines([profile.name], self._baseline(None), shared), *self._without_programs(nodeids)]
+
+    def _without_programs(self, nodeids: Sequence[str]) -> list[str]:
+        """Return a line on the tests that earlier runs skipped because a node lacks a program."""
+        skipped = skipped_before(self._runs(), [nodeid.rpartition("::")[2] for nodeid in nodeids])
+        tests: dict[str, dict[str, None]] = {}
+        for name, reason in skipped.items():
+            if is_without(reason):
+                tests.setdefault(reason, {})[name.partition("[")[0]] = None
+        found = [f"{', '.join(names)} ({reason})" for reason, names in tests.items()]
+        text = f"pinet: skipped in the last run, and again unless you act: {'; '.join(found)}"
+        return wrap(text, hanging="  ") if found else []
 
     def _of_lab(self, how_long: str = "") -> list[str]:
         lab = self._lab
