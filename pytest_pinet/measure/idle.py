@@ -30,6 +30,16 @@ IDLE_S = {"fast": 2.0, "standard": 20.0, "soak": 300.0, "full": 300.0}
 ANSWER_TIMEOUT_S = 10.0
 
 
+def pings_s(idle_s: float) -> float:
+    """Return how long the pings before an idle time last."""
+    return min(idle_s, MOST_PINGS_S)
+
+
+def lasts_s(idle_s: float) -> float:
+    """Return how long the measurement of an idle time lasts."""
+    return pings_s(idle_s) + idle_s + SECONDS + 2.0
+
+
 @dataclass(frozen=True)
 class Idle(Probe):
     """One idle time is one value: pings on the link without other traffic, silence for ``idle_s``, then traffic."""
@@ -43,17 +53,13 @@ class Idle(Probe):
         return f"idle-ping-t{self.idle_s:g}"
 
     @property
-    def _pings_s(self) -> float:
-        return min(self.idle_s, MOST_PINGS_S)
-
-    @property
     def seconds(self) -> float:
-        return self._pings_s + self.idle_s + SECONDS + 2.0
+        return lasts_s(self.idle_s)
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Measure one idle time, and the traffic after it. Raises TrafficError if no answer comes within 10 s."""
         dut, peer = link.dut, link.peer
-        count = max(1, round(self._pings_s / PING_INTERVAL_S))
+        count = max(1, round(pings_s(self.idle_s) / PING_INTERVAL_S))
         report, text = ping.measure(dut.shell, Ping(count, PING_INTERVAL_S), dut.ip, peer.ip, str(peer.endpoint), watch)
         _wait(self.idle_s, watch)
         with ThreadPoolExecutor(1, thread_name_prefix="pinet-idle") as pool:

@@ -13,6 +13,7 @@ import pytest
 from pytest_pinet.lab.link.link import addresses, in_family
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import StateComparison
+from pytest_pinet.measure.events import Counted
 from pytest_pinet.measure.figures import Probe
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
@@ -102,7 +103,8 @@ class DryRun:
             case Traffic():
                 self._plan_traffic(call, job)
             case Probe():
-                self._plan(call, [f"    {node}: {job.key}, {job.seconds:g} s for each connection"], job.seconds)
+                times = job.rule.least_good if isinstance(job, Counted) else call.profile.fails_after
+                self._plan(call, [f"    {node}: {job.key}, {times} times {job.seconds:g} s"], times * job.seconds)
 
     def _plan_traffic(self, call: GateCall, traffic: Traffic) -> NoReturn:
         combination = call.link.combination
@@ -170,8 +172,8 @@ class DryRun:
         each = " in each turn" if self._turns is not None else ""
         total = (
             f"total: {self._count} measurement{'s' if self._count > 1 else ''} on {len(self._nodes)} nodes "
-            f"({', '.join(self._nodes)}), about {self._seconds:.0f} s{each} with one connection each, plus the boot of "
-            "nodes that are off"
+            f"({', '.join(self._nodes)}), about {self._seconds:.0f} s{each} if the first values decide, plus the boot "
+            "of nodes that are off"
         )
         lines = [*self._lines, "", *wrap(total, hanging="  ")]
         turns = [] if self._turns is None else wrap(self._turns(", ".join(self._under_test)), hanging="  ")
