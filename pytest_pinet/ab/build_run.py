@@ -18,7 +18,7 @@ from pytest_pinet.ab.options import ABOptions, read_ab_options
 from pytest_pinet.ab.records import changed_record, ran_records
 from pytest_pinet.ab.rounds import Boards, BootTrouble, Rounds
 from pytest_pinet.ab.series import SAME_CALLS, EventSeries, Rules, TurnSeries, connections_per_boot
-from pytest_pinet.ab.values import ValueSeries, tolerance_of
+from pytest_pinet.ab.values import ValueSeries
 from pytest_pinet.errors import (
     BuildError,
     ChangedBuildError,
@@ -30,6 +30,7 @@ from pytest_pinet.errors import (
     first_line,
 )
 from pytest_pinet.judge.costs import COST_TOLERANCE
+from pytest_pinet.judge.profile import tolerance_of
 from pytest_pinet.judge.turns import TOLERANCE, Side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.path_setup import set_up

@@ -8,27 +8,17 @@ from statistics import median
 
 from pytest_pinet.judge.costs import COST_TURNS
 from pytest_pinet.judge.difference import Difference
-from pytest_pinet.judge.figures import UNMEASURED
+from pytest_pinet.judge.figures import UNMEASURED, figure_tolerance
 from pytest_pinet.judge.profile import most_specific
 from pytest_pinet.judge.turns import Boot, Side, judge_change, judge_misses
 from pytest_pinet.judge.words import words_of
 from pytest_pinet.measure.figures import Probe, worst_first
 from pytest_pinet.model.figures import Figure
 from pytest_pinet.model.judgement import FigureJudgement
-from pytest_pinet.model.limits import METRICS, Limit, Metric, Origin, Threshold
+from pytest_pinet.model.limits import METRICS, Limit, Metric, Threshold
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Share, Tolerance
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
-
-
-def tolerance_of(limits: Sequence[Limit], key: MetricKey, default: float, metric: Metric = Metric.TOLERANCE) -> float:
-    """Return the share by which build B may be worse, by the most specific limit."""
-    found = most_specific(limits, key, metric)
-    match found and found.bound:
-        case Tolerance(Share(fraction)) | Share(fraction):
-            return fraction
-    return default
 
 
 @dataclass
@@ -82,11 +72,9 @@ class ValueSeries:
             Boot(side, at, tuple(figure.level(value) for value in _values(record, figure.name)))
             for side, at, record in self.turns
         ]
-        # A tolerance of a lab file or an option is for goodput.
-        own = [one for one in self.limits if one.origin in (Origin.CALL, Origin.MARKER)]
         return judge_change(
             boots,
-            tolerance_of(own, self.key, figure.tolerance),
+            figure_tolerance(figure, self.limits, self.key),
             UNMEASURED,
             self.error_rate,
             self.values_of_all(),

@@ -18,6 +18,7 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.link_result import link_result, read_ends
 from pytest_pinet.model.figures import Figure, Sample
 from pytest_pinet.model.judgement import FigureJudgement, MeasurementJudgement
+from pytest_pinet.model.limits import METRICS
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import USUAL_PATH, Direction, PathSetup, Traffic
@@ -74,20 +75,23 @@ def measure(
     link: Link,
     probe: Probe,
     plan: GatePlan,
-    references: Callable[[str], Reference],
+    references: Callable[[str, Figure], Reference],
     raw: MutableMapping[str, str],
     watch: Watch | None = None,
 ) -> ResultRecord:
     """Measure on fresh connections until every value is judged. The caller fills in ``test``, ``files``, ``rerun``.
 
-    ``references`` returns what is known of a value, by its whole id. ``raw`` receives the output of the tool. Raises
-    LabError, CapabilityError.
+    ``references`` returns what is known of a value, by its whole ID and its kind. ``raw`` receives the output of the
+    tool. Raises LabError, CapabilityError.
     """
     started, clock = datetime.now(UTC), time.monotonic()
     unread: list[str] = []
     ends = read_ends(link, unread.append)
     plan = replace(plan, profile=fitted(plan.profile, math.ceil(probe.seconds)))
-    known = {one.name: references(figure_id(link, probe, one.name)) for one in probe.figures}
+    known = {
+        one.name: references(figure_id(link, probe, one.name), one) if one.name in METRICS else Reference()
+        for one in probe.figures
+    }
     samples: list[Sample] = []
     found: dict[str, FigureRuling] = {}
     while not found or any(one.wanted for one in found.values()):

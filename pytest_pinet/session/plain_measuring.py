@@ -29,6 +29,7 @@ from pytest_pinet.measure.comparison import ComparisonPlan, StateComparison, com
 from pytest_pinet.measure.link_result import settings_of
 from pytest_pinet.measure.traffic_runner import MeasureContext, ProgressOfWays
 from pytest_pinet.model.lab import Node
+from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import USUAL_PATH, Kselftest, Traffic
 from pytest_pinet.report.progress import Progress
@@ -97,14 +98,18 @@ class PlainMeasuring:
         link = call.link
         if isinstance(job, measure_figures.Probe):
             plan = GatePlan(call.limits, call.profile, {}, False, self.error_rate, self._strict)
-            return measure_figures.measure(link, job, plan, lambda _: Reference(), raw, self.access.watch)
+            # Baselines were recorded at full link rate.
+            known = self.references.of_figure if link.scale == 1 else lambda *_: Reference()
+            return measure_figures.measure(link, job, plan, known, raw, self.access.watch)
         traffic = job if isinstance(job, Traffic) else job.traffic
         references = self.references.of_traffic(link.combination.identity, traffic)
         context = self.context(link.id, link, traffic, raw)
         if isinstance(job, StateComparison):
             return self._compared(context, job, ComparisonPlan(job.tolerance, self.error_rate, references=references))
         budget = fitted(call.profile, traffic.seconds_with(cap_for(link.path.speed_mbps)))
-        plan = GatePlan(call.limits, budget, references, self._link_ups, self.error_rate, self._strict)
+        key = MetricKey(link.combination.identity, traffic, traffic.direction)
+        costs = self.references.of_cost_baselines(key) if link.scale == 1 else {}
+        plan = GatePlan(call.limits, budget, references, self._link_ups, self.error_rate, self._strict, costs)
         return measurement.measure(context, traffic, plan)
 
     def _compared(self, context: MeasureContext, job: StateComparison, plan: ComparisonPlan) -> ResultRecord:

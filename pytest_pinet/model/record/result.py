@@ -111,8 +111,8 @@ class ResultRecord(SparseRecord):
     ``parameters`` is a hash of how it was measured (duration of
     connections, MTU and so on); values with different hashes are no trend. ``evidence`` is what each end counted in
     each connection, ``limited_by`` what limited the goodput, ``tunings`` the outcome of each setting. ``http``
-    and ``ladder`` belong to such traffic. A ``kselftest`` of the kernel has no goodput and no ``directions``, and
-    neither has a result with ``figures``: values with another unit, by their names. ``comparison``
+    and ``ladder`` belong to such traffic. A ``kselftest`` of the kernel has no goodput and no ``directions``.
+    ``figures`` are values with another unit, by their names. ``comparison``
     belongs to two states that were measured alternately: the values come from state B, and the limits from state A.
     ``change`` belongs to two builds that were measured alternately: the
     values come from build B. ``exact`` belongs to two builds on an exact board; the intervals of ``change`` then have
@@ -194,7 +194,7 @@ class ResultRecord(SparseRecord):
     @property
     def has_no_rate(self) -> bool:
         """Whether the result has no goodput by its nature: values, and selftests of the kernel."""
-        return self.kselftest is not None or self.figures is not None
+        return not self.directions and (self.kselftest is not None or self.figures is not None)
 
 
 SCHEMA_VERSION = 1

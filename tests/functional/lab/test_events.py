@@ -54,7 +54,7 @@ def counted(script: Sequence[str], excluded: Sequence[int] = ()) -> Scripted:
 
 
 def measure(link: Link, what: Counted, raw: dict[str, str]) -> ResultRecord:
-    return figures.measure(link, what, GatePlan((), PROFILES["fast"]), lambda _: Reference(), raw)
+    return figures.measure(link, what, GatePlan((), PROFILES["fast"]), lambda *_: Reference(), raw)
 
 
 @pytest.fixture

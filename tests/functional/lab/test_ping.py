@@ -31,7 +31,7 @@ def test_a_ping_has_the_settings_of_both_ends(tmp_path: Path) -> None:
             ip(f"-n {shell.namespace} addr add 192.0.2.{number}/24 dev eth0")
         link = link_stand_in.link(tmp_path, shells=(cable.dut, cable.peer))
         pings = Pings(Ping(count=2, interval_s=0.01))
-        found = measure(link, pings, GatePlan((), PROFILES["standard"]), lambda _: Reference(), raw)
+        found = measure(link, pings, GatePlan((), PROFILES["standard"]), lambda *_: Reference(), raw)
     assert found.figures is not None, raw
     assert found.figures["loss"].values == (0, 0, 0)
     assert 0 < (found.figures["rtt_min"].value or 0) <= (found.figures["latency"].value or 0)

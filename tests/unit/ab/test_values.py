@@ -6,8 +6,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.ab.values import ValueSeries, tolerance_of
+from pytest_pinet.ab.values import ValueSeries
 from pytest_pinet.judge.costs import COST_TURNS
+from pytest_pinet.judge.profile import tolerance_of
 from pytest_pinet.judge.turns import Side, side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.figures import Probe

@@ -160,7 +160,7 @@ def test_a_ping_stands_in_the_history_under_its_own_name_and_has_no_goodput(here
     with open_history(".pinet/history.db") as history:
         found = history.trend(PING)
         # A failed ping in the same run is the same measurement.
-        assert {point.goodput_bps for point in found.points} == {None}
+        assert {point.value for point in found.points} == {None}
         assert (found.changes, found.points[-1].direction) == ((), "")
         assert "pi4b:onboard/pair" not in [figure.id for figure in history.figures()]
     assert not any("ping" in line for line in trend_lines(".pinet/history.db", list(ALL.values()), "virtual"))
@@ -177,7 +177,7 @@ def test_a_page_names_a_ping_and_draws_no_trend_of_it(here: Path) -> None:
     part = text.partition("<h2>pi4b:onboard/pair</h2>")[2].partition("</article>")[0]
     assert "ping-c10-i0.2-s56</h3>" in part
     after = part.partition("ping-c10-i0.2-s56</h3>")[2].partition("<h3")[0]
-    assert "This metric has no goodput, so there is no trend." in after
+    assert "This metric has no value, so there is no trend." in after
     assert '<div class="chart' not in after
     assert "fail" in after
 
@@ -324,6 +324,6 @@ def test_files_that_are_too_many_are_named(tmp_path: Path) -> None:
 def test_the_trend_of_points_without_values_is_empty() -> None:
     points = points_in([night(number, ping_result()) for number in (1, 2)])
     found = trend(PING, "virtual", points)
-    assert (found.changes, found.levels_bps) == ((), (None, None))
+    assert (found.changes, found.levels) == ((), (None, None))
     assert found.last is not None
     assert found.last.verdict is Verdict.PASS

@@ -15,7 +15,7 @@ pytest_plugins = ["pytester"]
 BASELINE = """
 baselines:
 - id: pi4b:onboard/pair/tcp-P1-tx
-  goodput: 94 Mbit/s
+  value: 94 Mbit/s
   runs: [93.8 Mbit/s, 93.9 Mbit/s, 94 Mbit/s, 94.1 Mbit/s, 94.2 Mbit/s]
   build: {uname: "6.12"}
   date: 2026-11-01
