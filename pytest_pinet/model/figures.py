@@ -55,7 +55,8 @@ class Figure:
 
     def of_level(self, level: float) -> float:
         """Return the value with this level."""
-        return (level if self.better is Better.UP else 1 / max(level, _NOTHING)) - self.least
+        value = (level if self.better is Better.UP else 1 / max(level, _NOTHING)) - self.least
+        return 0.0 if abs(value) < 2 * _NOTHING else value
 
     def rate(self, value: float) -> float:
         """Return the rate (bit/s) that the judges of goodput take in place of this value. Goodput is its own rate."""
