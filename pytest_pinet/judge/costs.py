@@ -16,7 +16,7 @@ from pytest_pinet.judge.circumstances import disturbed
 from pytest_pinet.judge.difference import Difference
 from pytest_pinet.judge.figures import below_baseline
 from pytest_pinet.judge.gate import GatePlan
-from pytest_pinet.judge.profile import most_specific
+from pytest_pinet.judge.profile import tolerance_of
 from pytest_pinet.judge.spread import Noise
 from pytest_pinet.judge.turns import Boot, MeasuredTurn, judge_change
 from pytest_pinet.judge.words import Words
@@ -24,7 +24,7 @@ from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.figures import Better, Figure
 from pytest_pinet.model.judgement import FigureJudgement
-from pytest_pinet.model.limits import Limit, Metric
+from pytest_pinet.model.limits import Metric
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.verdict import Verdict
@@ -100,12 +100,6 @@ def _why_unknown(one: Connection) -> str:
     return disturbed(replace(one, evidence=(own,)))
 
 
-def cost_tolerance(limits: Sequence[Limit], key: MetricKey) -> float:
-    """Return by which share more a Gbit may cost."""
-    found = most_specific(limits, key, Metric.COST_TOLERANCE)
-    return found.bound.fraction if found is not None and isinstance(found.bound, Share) else COST_TOLERANCE
-
-
 def cost_figures(connections: Sequence[Connection], plan: GatePlan, key: MetricKey) -> dict[str, FigureJudgement]:
     """Return the costs of a measurement as values beside goodput, judged by their accepted baselines.
 
@@ -118,7 +112,9 @@ def cost_figures(connections: Sequence[Connection], plan: GatePlan, key: MetricK
         # A cost of 0 is too small to be counted in the ticks of a clock.
         if values and min(values) > 0:
             own = FigureJudgement(kind.unit, kind.better, median(values), values, Verdict.PASS, "no limit was set")
-            found[name] = _by_baseline(kind, own, plan, cost_tolerance(plan.limits, key))
+            found[name] = _by_baseline(
+                kind, own, plan, tolerance_of(plan.limits, key, COST_TOLERANCE, Metric.COST_TOLERANCE)
+            )
     return found
 
 

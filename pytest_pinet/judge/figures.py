@@ -13,7 +13,7 @@ from pytest_pinet.judge.baseline import Baseline, Reference
 from pytest_pinet.judge.days import against_baseline, zone_of
 from pytest_pinet.judge.extras import STRICT_REASON
 from pytest_pinet.judge.gate import GatePlan, days_text, first_decision, gating, known_of, settled
-from pytest_pinet.judge.profile import most_specific
+from pytest_pinet.judge.profile import most_specific, tolerance_of
 from pytest_pinet.judge.sequential import Against
 from pytest_pinet.judge.shares import Events, ShareRule
 from pytest_pinet.judge.spread import Noise
@@ -22,11 +22,11 @@ from pytest_pinet.judge.words import words_of
 from pytest_pinet.model.connection import Connection, MeasuredFlow
 from pytest_pinet.model.figures import Better, Figure, Sample
 from pytest_pinet.model.judgement import FigureJudgement
-from pytest_pinet.model.limits import Limit, Metric, Origin, Threshold
+from pytest_pinet.model.limits import METRICS, Limit, Metric, Origin, Threshold
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.measurement import Sample as Interval
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
+from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.topology import TopologyFlow
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
@@ -36,8 +36,6 @@ UNMEASURED = Noise(connections=0.1, freedom=1, sessions=0.02, source="no history
 # Of connections of a good link, this share exceeds a limit on a share; of connections of a bad link, this one.
 GOOD_MISS, BAD_MISS = 0.05, 0.8
 NOTHING_KNOWN = Reference()
-# A change of a time or of a rate that must be found, without a tolerance of the call or the marker.
-TOLERANCE = 0.1
 _ONLY = TopologyFlow(0, 1, Direction.TX)
 
 
@@ -49,11 +47,10 @@ class FigureRuling:
     wanted: bool = False
 
 
-def tolerance_of(limits: Sequence[Limit], key: MetricKey) -> float:
+def figure_tolerance(figure: Figure, limits: Sequence[Limit], key: MetricKey) -> float:
     """Return the tolerance of the call or the marker. A tolerance of a lab file or an option is for goodput."""
     own = [one for one in limits if one.origin in (Origin.CALL, Origin.MARKER)]
-    found = most_specific(own, key, Metric.TOLERANCE)
-    return found.bound.relative.fraction if found is not None and isinstance(found.bound, Tolerance) else TOLERANCE
+    return tolerance_of(own, key, figure.tolerance)
 
 
 def below_baseline(figure: Figure, baseline: Baseline | None, tolerance: float) -> Threshold | None:
@@ -75,6 +72,13 @@ def as_connection(figure: Figure, sample: Sample, seconds: float) -> Connection:
     return Connection((MeasuredFlow(0, 1, _ONLY, Direction.TX, flow),), excluded=excluded)
 
 
+def without_limit(figure: Figure, samples: Sequence[Sample]) -> FigureJudgement:
+    """Return the values of the samples that count; they pass."""
+    values = tuple(one.values[figure.name] for one in samples if not one.excluded and figure.name in one.values)
+    value = median(values) if values else None
+    return FigureJudgement(figure.unit, figure.better, value, values, Verdict.PASS, "no limit was set")
+
+
 def judge_figure(
     figure: Figure,
     samples: Sequence[Sample],
@@ -88,14 +92,13 @@ def judge_figure(
     Without both the values pass, and the reason says so. A value that no connection has is skipped.
     """
     connections = [as_connection(figure, one, seconds) for one in samples]
-    values = tuple(one.values[figure.name] for one, own in zip(samples, connections, strict=True) if not own.excluded)
-    value = median(values) if values else None
-    found = FigureJudgement(figure.unit, figure.better, value, values, Verdict.PASS, "no limit was set")
+    found = without_limit(figure, samples)
+    value, values = found.value, found.values
     spent_s = len(samples) * seconds
     over = plan.profile.more(spent_s, 0.0) < 1
-    limit = most_specific(plan.limits, key, Metric(figure.name)) if figure.name in list(Metric) else None
+    limit = most_specific(plan.limits, key, Metric(figure.name)) if figure.name in METRICS else None
     baseline = None if limit is not None else reference.baseline
-    threshold = below_baseline(figure, baseline, tolerance_of(plan.limits, key))
+    threshold = below_baseline(figure, baseline, figure_tolerance(figure, plan.limits, key))
     threshold = threshold if limit is None else limit.threshold()
     if value is None:
         why = f"no connection gave a value of {figure.name}: {connections[-1].excluded}"

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.figures import Probe
 from pytest_pinet.measure.short_run import SECONDS, share_of_line
-from pytest_pinet.model.figures import FIRST_ANSWER, FIRST_SECOND, IDLE_LOSS, Figure, Sample
+from pytest_pinet.model.figures import FIRST_ANSWER, FIRST_SECOND, IDLE_LOSS, Sample
 from pytest_pinet.model.traffic import Ping
 from pytest_pinet.traffic import echoes, ping
 from pytest_pinet.traffic.tool import TrafficTool, Watch
@@ -39,19 +41,16 @@ def lasts_s(idle_s: float) -> float:
 
 
 @dataclass(frozen=True)
-class Idle:
+class Idle(Probe):
     """One idle time is one value: pings on the link without other traffic, silence for ``idle_s``, then traffic."""
 
     tool: TrafficTool
     idle_s: float = 60.0
+    figures: ClassVar = (IDLE_LOSS, FIRST_ANSWER, FIRST_SECOND)
 
     @property
-    def key(self) -> str:
+    def name(self) -> str:
         return f"idle-ping-t{self.idle_s:g}"
-
-    @property
-    def figures(self) -> tuple[Figure, ...]:
-        return (IDLE_LOSS, FIRST_ANSWER, FIRST_SECOND)
 
     @property
     def seconds(self) -> float:
@@ -65,7 +64,7 @@ class Idle:
         _wait(self.idle_s, watch)
         with ThreadPoolExecutor(1, thread_name_prefix="pinet-idle") as pool:
             # At the same time: the pings alone would wake the link before the traffic begins.
-            second = pool.submit(share_of_line, self.tool, link)
+            second = pool.submit(share_of_line, self.tool, link, family=self.setup.family)
             first_s, said = _first_answer(link, watch)
             share = second.result()
         values = {IDLE_LOSS.name: report.loss, FIRST_ANSWER.name: first_s, FIRST_SECOND.name: share}

@@ -39,13 +39,14 @@ class Figure:
     """A kind of value. ``unit`` is ``bit/s``, ``/s``, ``s``, ``share`` (0 to 1), ``ms/Gbit`` or ``/Gbit``.
 
     ``least`` is added before a value is judged by its logarithm. It is the smallest difference that can be seen, such
-    as the share of one probe.
+    as the share of one probe. ``tolerance`` is the share by which build B may be worse if the test sets none.
     """
 
     name: str
     unit: str
     better: Better
     least: float = 0.0
+    tolerance: float = 0.1
 
     def level(self, value: float) -> float:
         """Return the value as it is judged: higher is better, and above 0."""
@@ -54,7 +55,8 @@ class Figure:
 
     def of_level(self, level: float) -> float:
         """Return the value with this level."""
-        return (level if self.better is Better.UP else 1 / max(level, _NOTHING)) - self.least
+        value = (level if self.better is Better.UP else 1 / max(level, _NOTHING)) - self.least
+        return 0.0 if abs(value) < 2 * _NOTHING else value
 
     def rate(self, value: float) -> float:
         """Return the rate (bit/s) that the judges of goodput take in place of this value. Goodput is its own rate."""
@@ -85,6 +87,11 @@ IDLE_LOSS = Figure("idle_loss", "share", Better.DOWN)
 FIRST_ANSWER = Figure("first_answer", "s", Better.DOWN, least=0.001)
 FIRST_SECOND = Figure("first_second", "share", Better.UP)
 _AFTER_IDLE = (IDLE_LOSS, FIRST_ANSWER, FIRST_SECOND)
+# Single packets on an idle link: round trips differ by half between connections. Traffic has a loss and a latency, too,
+# with the same words for the limits. The other values have no limit.
+LOSS = Figure("loss", "share", Better.DOWN, least=0.01, tolerance=0.5)
+LATENCY = Figure("latency", "s", Better.DOWN, tolerance=0.5)
+RTT_MIN, RTT_MAX, RTT_MDEV = (Figure(name, "s", Better.DOWN) for name in ("rtt_min", "rtt_max", "rtt_mdev"))
 # Values with a limit, by the word for it in lab files, markers and calls.
 FIGURES = {figure.name: figure for figure in (TRANSACTIONS, CONNECTIONS, PACKETS, P50, P90, P99, LATE, *_AFTER_IDLE)}
 

@@ -22,6 +22,7 @@ from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord, SkippedRecord
 from pytest_pinet.model.verdict import GATE, GOOD, SEVERITY, SKIP, STOP, Verdict, change_verdict, gated
 from pytest_pinet.report.exact_text import by_nic, exact_label, function_rows, once
+from pytest_pinet.report.sentences import of_interest
 from pytest_pinet.report.text_wrap import first_paragraph
 
 # A build with these findings comes up and moves packets, so a bisection can judge it. Other builds are skipped.
@@ -130,7 +131,7 @@ RUN_FIRST = "run the test with the known-good build, then pinet accept"
 
 
 def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord]:
-    figures = result.figures or {}
+    figures = of_interest(result.figures or {})
     for name, one in figures.items():
         if not result.directions or one.verdict is Verdict.FAIL:
             known = not accepted or one.limit is not None or one.verdict is not Verdict.PASS

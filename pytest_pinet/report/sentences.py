@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
@@ -13,10 +14,22 @@ from pytest_pinet.history.history import open_history
 from pytest_pinet.history.losses import Loss, LossState, MetricLevel, level_of
 from pytest_pinet.history.points import LONG_LENGTH
 from pytest_pinet.model.judgement import FigureJudgement
-from pytest_pinet.model.record.measurement import HttpRecord, LadderRecord, PingRecord
+from pytest_pinet.model.limits import METRICS
+from pytest_pinet.model.record.measurement import HttpRecord, LadderRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.report.text_wrap import SIDES, WIDTH, count, rate, rates, side_cells, text_table, value_texts, wrap
+
+# Notes that differ only in these numbers have the same meaning.
+_NUMBER = re.compile(r"\d[\d.]*(?: [kMGT]?bit/s)?")
+
+
+def folded(notes: Iterable[str]) -> list[str]:
+    """Return each note once. Of several notes that differ only in their numbers, the first stands for all."""
+    alike: dict[str, list[str]] = {}
+    for note in dict.fromkeys(notes):
+        alike.setdefault(_NUMBER.sub("#", note), []).append(note)
+    return [f"{same[0]} (and {len(same) - 1} similar)" if len(same) > 1 else same[0] for same in alike.values()]
 
 
 def limited_by_text(result: ResultRecord) -> str:
@@ -91,13 +104,9 @@ def versions_text(result: ResultRecord) -> str:
     return "".join(f"{name}: {value}\n" for name, value in versions if value)
 
 
-def ping_text(record: PingRecord) -> str:
-    """Return a sentence: ``20 of 20 pings came back in 0.31 ms (0.20 to 1.02)``."""
-    counts = f"{record.received} of {record.sent} pings came back"
-    low, mean, high = record.rtt_min_s, record.rtt_mean_s, record.rtt_max_s
-    if low is None or mean is None or high is None:
-        return counts
-    return f"{counts} in {mean * 1e3:.3g} ms ({low * 1e3:.3g} to {high * 1e3:.3g})"
+def of_interest(figures: Mapping[str, FigureJudgement]) -> dict[str, FigureJudgement]:
+    """Return the values that can have a limit; all if there is none, as with boots."""
+    return {name: one for name, one in figures.items() if name in METRICS} or dict(figures)
 
 
 def figures_text(figures: Mapping[str, FigureJudgement]) -> str:
@@ -107,8 +116,9 @@ def figures_text(figures: Mapping[str, FigureJudgement]) -> str:
 
 def figure_text(name: str, one: FigureJudgement) -> str:
     """Return the value of a value with its unit, and its limit."""
-    value = "unknown" if one.value is None else one.kind(name).show(one.value)
-    return value if one.limit is None else f"{value} (limit {one.limit.words})"
+    show = one.kind(name).show
+    value = "unknown" if one.value is None else show(one.value)
+    return value if one.limit is None else f"{value} (limit {show(one.limit.number)})"
 
 
 def http_text(record: HttpRecord) -> str:

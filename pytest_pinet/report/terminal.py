@@ -21,7 +21,7 @@ from pytest_pinet.report.sentences import (
     ineffective,
     ladder_text,
     limited_by_text,
-    ping_text,
+    of_interest,
 )
 from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, signed_percent, text_table, wrap
 
@@ -115,12 +115,9 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
         rows[0] = replace(rows[0], notes=tuple(dict.fromkeys((*rows[0].notes, *extra))), extra=tuple(extra))
     verdict = result.verdict
     # A cost of traffic is shown only if it fails.
-    shown = {name: one for name, one in (result.figures or {}).items() if not rows or one.verdict is Verdict.FAIL}
+    shown = {n: one for n, one in of_interest(result.figures or {}).items() if not rows or one.verdict is Verdict.FAIL}
     if shown:
         rows += [_figure_row(label, test, name, one, notes) for name, one in shown.items()]
-    elif result.ping is not None:
-        trips = (ping_text(result.ping),)
-        rows.append(ResultRow(label, test, "", verdict, notes=trips, extra=trips))
     elif all(row.verdict is not verdict for row in rows):
         # The verdict that ended the measurement does not belong to a direction.
         rows.append(ResultRow(label, test, "", verdict, notes=(result.message, *notes)))

@@ -17,11 +17,10 @@ from pytest_pinet.measure.events import Counted
 from pytest_pinet.measure.figures import Probe
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
-from pytest_pinet.model.traffic import Direction, HttpTraffic, Kselftest, LadderTraffic, Ping, Traffic
+from pytest_pinet.model.traffic import Direction, HttpTraffic, Kselftest, LadderTraffic, Traffic
 from pytest_pinet.report.text_wrap import wrap
 from pytest_pinet.session.hook_calls import GateCall, GateJob
 from pytest_pinet.traffic import http, iperf3_command
-from pytest_pinet.traffic import ping as ping_tool
 from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, client_argv, client_is_dut, server_argv
 from pytest_pinet.tuning.registry import who_gets
 
@@ -97,11 +96,6 @@ class DryRun:
         """Plan one measurement and skip the rest of the test. Raises ConfigError for impossible traffic."""
         node = call.link.combination.dut.node.name
         match job:
-            case Ping():
-                ping_tool.validate(job)
-                here = addresses(call.link.combination)[:2]
-                own, other = (str(in_family(address, job.setup.family).ip) for address in here)
-                self._plan(call, [f"    {node}$ {ping_tool.command(job, own, other)}"], job.seconds)
             case Kselftest():
                 self._plan(call, [f"    {node}$ ./run_kselftest.sh -t {job.test}"], job.timeout_s)
             case StateComparison():

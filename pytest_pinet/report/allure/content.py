@@ -31,7 +31,6 @@ from pytest_pinet.report.sentences import (
     ineffective,
     ladder_text,
     limited_by_text,
-    ping_text,
     scale_text,
     short_lines,
 )
@@ -66,7 +65,6 @@ def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
         if result.exact is None
     ]
     values += _exact_values([result for result in results if result.exact is not None])
-    values += [f"{r.combination.traffic} {ping_text(r.ping)}" for r in results if r.ping is not None]
     values += [f"{r.combination.traffic} {figures_text(r.figures)}" for r in results if r.figures and not r.directions]
     words = [verdict.value] if verdict is not None and verdict is not Verdict.PASS else []
     if not values:
