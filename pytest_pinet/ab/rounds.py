@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.ab.boots import BuildBooter, known_good_error
-from pytest_pinet.ab.series import EventSeries, PingSeries, TurnSeries
+from pytest_pinet.ab.series import EventSeries, TurnSeries
 from pytest_pinet.ab.values import ValueSeries
 from pytest_pinet.errors import (
     BuildError,
@@ -33,8 +33,7 @@ from pytest_pinet.errors import (
     TrafficError,
     first_line,
 )
-from pytest_pinet.judge.extras import OFTEN
-from pytest_pinet.judge.turns import Side, side
+from pytest_pinet.judge.turns import OFTEN, Side, side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.lab import Node
 from pytest_pinet.session.parametrizer import case_of
@@ -74,7 +73,7 @@ class ABTestState:
     """
 
     item: pytest.Item
-    series: list[TurnSeries | PingSeries | EventSeries | ValueSeries] = field(default_factory=list)
+    series: list[TurnSeries | EventSeries | ValueSeries] = field(default_factory=list)
     calls: int = 0
     turns: list[Side] = field(default_factory=list)
     troubles: list[BootTrouble] = field(default_factory=list)
@@ -111,7 +110,7 @@ class ABTestState:
         """End the test with this error or skip."""
         self.error = error
 
-    def add(self, series: TurnSeries | PingSeries | EventSeries | ValueSeries) -> None:
+    def add(self, series: TurnSeries | EventSeries | ValueSeries) -> None:
         """Keep the measurements of the current gate call, from its first boot on."""
         if len(self.series) < self.calls:
             self.series.append(series)

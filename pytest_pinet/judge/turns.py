@@ -30,6 +30,7 @@ from pytest_pinet.judge.statistics import (
 )
 from pytest_pinet.judge.words import GOODPUT, Words
 from pytest_pinet.model.connection import Connection
+from pytest_pinet.model.verdict import Verdict
 
 # The lowest standard deviation between two consecutive measurements.
 PAIR_FLOOR = 0.0035
@@ -64,6 +65,8 @@ ODD_OF = 6
 ODD = 6.0
 # More connections in one boot tell less than another boot.
 MOST_CONNECTIONS = 6
+# A miss in so many turns of the build under test, and in none of the known-good build, is the fault of the build.
+OFTEN = 2
 
 
 class Side(StrEnum):
@@ -243,6 +246,23 @@ def _without_drift(pairs: Sequence[tuple[float, int]], noise: Noise) -> tuple[fl
     between = (noise.freedom * 2 * noise.connections**2 + left) / max(noise.freedom + n - 2, 1.0)
     between = max(between, own if n > 2 else 0.0, PAIR_FLOOR**2)
     return mean, drift, between * (1 / n + orders**2 / squares), between
+
+
+def judge_misses(turns: Sequence[tuple[Side, bool]], over: bool = False) -> tuple[Verdict | None, str]:
+    """Judge a limit by the turns that missed it, in their order: B fails if it alone misses the limit in each turn.
+
+    Return why, too. None requires another turn; ``over``: there is none.
+    """
+    of_a, of_b = ([missed for own, missed in turns if own is one] for one in Side)
+    missed = sum(of_b)
+    if any(of_a):
+        return Verdict.INCONCLUSIVE, "the known-good build misses the limit, too"
+    if missed < len(of_b):
+        return Verdict.PASS, f"the limit was missed in {missed} of {len(of_b)} turns of B" if missed else ""
+    # After the second miss, the known-good build gets another turn.
+    if missed >= OFTEN and (over or turns[-1][0] is Side.A):
+        return Verdict.FAIL, f"the limit was missed in {missed} of {missed} turns of B, and in 0 of {len(of_a)} of A"
+    return (Verdict.INCONCLUSIVE if over else None), "too few turns to decide which build misses the limit"
 
 
 def connections_per_turn(noise: Noise, boot_s: float, connection_s: float) -> int:

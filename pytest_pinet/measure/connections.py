@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.figures import Probe
 from pytest_pinet.measure.link_result import tool_of_end
 from pytest_pinet.model.figures import CONNECTIONS, Sample
 from pytest_pinet.model.traffic import Direction, HttpTraffic
@@ -17,15 +19,16 @@ SIZE = 1
 
 
 @dataclass(frozen=True)
-class Connections:
+class Connections(Probe):
     """wrk of the peer connects to nginx of the device under test, requests one octet, and closes: one after the other.
 
     With ``direction`` rx, the peer serves and the device under test connects.
     """
 
-    figures = (CONNECTIONS,)
     direction: Direction = Direction.TX
     seconds: int = 5
+
+    figures: ClassVar = (CONNECTIONS,)
 
     def __post_init__(self) -> None:
         check_whole("duration", self.seconds, 1, SECONDS_MAX)
@@ -33,8 +36,7 @@ class Connections:
             raise ConfigError("direction='bidir': connections have one direction; expected 'tx' or 'rx'")
 
     @property
-    def key(self) -> str:
-        """The part of an id; stable across runs."""
+    def name(self) -> str:
         return f"connections-wrk-{self.direction}"
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
@@ -42,7 +44,9 @@ class Connections:
         serves, asks = (link.dut, link.peer) if self.direction is Direction.TX else (link.peer, link.dut)
         tool_of_end(serves, "nginx")
         tool_of_end(asks, "wrk")
-        traffic = HttpTraffic(self.direction, streams=1, duration_s=float(self.seconds), size=SIZE, close=True)
+        traffic = HttpTraffic(
+            self.direction, streams=1, duration_s=self.seconds, size=SIZE, close=True, setup=self.setup
+        )
         ends = link.dut.shell, link.peer.shell, link.dut.ip, link.peer.ip
         found = Http().measure(TrafficJob(*ends, traffic, watch=watch))
         assert found.http is not None

@@ -10,13 +10,14 @@ from pytest_pinet.errors import ConfigError, TrafficError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Process, Shell
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.figures import Probe
 from pytest_pinet.measure.link_result import tool_of_end
 from pytest_pinet.model.figures import LATE, P50, P90, P99, Figure, Sample
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.traffic import sockperf
 from pytest_pinet.traffic.exchange import exchange
 from pytest_pinet.traffic.processes import CONNECT_TIMEOUT_S, POLL_S
-from pytest_pinet.traffic.tool import Watch, check_whole
+from pytest_pinet.traffic.tool import LARGEST_DATAGRAM, Watch, check_whole
 
 RATES = (10, 100_000)
 # With fewer probes than this share, the sender paused, and a pause hides late answers.
@@ -30,7 +31,7 @@ _FLOWS = re.compile(r"sec .* [1-9][\d.]* [KMG]?Bytes ")
 
 
 @dataclass(frozen=True)
-class Latency:
+class Latency(Probe):
     """Probes of ``size`` bytes over UDP, ``rate`` each second, from the device under test to its peer and back.
 
     ``after_s``: a later answer is late, a lost one is late, too; None counts no late ones. ``load`` is the direction of
@@ -45,14 +46,13 @@ class Latency:
 
     def __post_init__(self) -> None:
         check_whole("duration", self.seconds, 1, 3600)
-        check_whole("size", self.size, 14, 1472)
+        check_whole("size", self.size, 14, LARGEST_DATAGRAM[self.setup.family])
         check_whole("rate", self.rate, *RATES)
         if self.after_s is not None and self.after_s <= 0:
             raise ConfigError("after=0: expected a duration such as '2 ms', longer than 0 s")
 
     @property
-    def key(self) -> str:
-        """The part of an id; stable across runs."""
+    def name(self) -> str:
         after = "" if self.after_s is None else f"-a{self.after_s * 1e3:g}ms"
         load = "" if self.load is None else f"-load-{self.load}"
         return f"latency-sockperf-s{self.size}-r{self.rate}{after}{load}"
@@ -102,6 +102,7 @@ class Latency:
             watch,
             True,
             sockperf.trips,
+            self.setup.family,
         )
         excluded = ""
         if trips.sent < LEAST_SENT * self.rate * trips.seconds:

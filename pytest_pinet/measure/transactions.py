@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.figures import Probe
 from pytest_pinet.measure.link_result import tool_of_end
 from pytest_pinet.model.figures import TRANSACTIONS, Sample
 from pytest_pinet.traffic import sockperf
@@ -16,21 +18,21 @@ SIZE = (14, 65_507)
 
 
 @dataclass(frozen=True)
-class Transactions:
+class Transactions(Probe):
     """Requests of ``size`` bytes from the device under test, answered by its peer, over one connection."""
 
-    figures = (TRANSACTIONS,)
     seconds: int = 5
     size: int = 64
     udp: bool = False
+
+    figures: ClassVar = (TRANSACTIONS,)
 
     def __post_init__(self) -> None:
         check_whole("duration", self.seconds, *SECONDS)
         check_whole("size", self.size, *SIZE)
 
     @property
-    def key(self) -> str:
-        """The part of an id; stable across runs."""
+    def name(self) -> str:
         return f"transactions-sockperf-{'udp' if self.udp else 'tcp'}-s{self.size}"
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
@@ -48,5 +50,6 @@ class Transactions:
             watch,
             self.udp,
             sockperf.transactions,
+            self.setup.family,
         )
         return Sample({TRANSACTIONS.name: rate}, raw, tool=client.version)

@@ -233,12 +233,6 @@ class Ping:
     count: int = 10
     interval_s: float = 0.2
     size: int = 56
-    setup: PathSetup = USUAL_PATH
-
-    @property
-    def key(self) -> str:
-        """The part of an id that describes the ping; stable across runs."""
-        return f"ping-c{self.count}-i{self.interval_s:g}-s{self.size}{self.setup.key}"
 
     @property
     def seconds(self) -> float:

@@ -79,13 +79,18 @@ class Estimate:
 
 
 class Estimates(dict[str, Estimate]):
-    """Estimates by node ID, from the latest run of each test. Other tests get the median."""
+    """Estimates by node ID, from the latest run of each test.
+
+    A test that did not run gets the median of its function with other parameters, or else that of all tests.
+    """
 
     def __init__(self, known: Mapping[str, Estimate]) -> None:
         super().__init__(known)
-        total = median([e.total_s for e in known.values()]) if known else DEFAULT_TOTAL_S
-        traffic = median([e.traffic_s for e in known.values()]) if known else DEFAULT_TRAFFIC_S
-        self._usual = Estimate(total, traffic)
+        self._usual = _typical(list(known.values()))
+        functions: dict[str, list[Estimate]] = {}
+        for nodeid, one in known.items():
+            functions.setdefault(_function(nodeid), []).append(one)
+        self._functions = {function: _typical(each) for function, each in functions.items()}
 
     @classmethod
     def of_earlier_runs(cls, runs: Path) -> Estimates:
@@ -96,7 +101,21 @@ class Estimates(dict[str, Estimate]):
         return cls(known)
 
     def __missing__(self, nodeid: str) -> Estimate:
-        return self._usual
+        return self._functions.get(_function(nodeid), self._usual)
+
+    def total_s(self, nodeid: str, first_s: float) -> float:
+        """Return the duration of a test; ``first_s`` if its function has never run."""
+        return self[nodeid].total_s if _function(nodeid) in self._functions else first_s
+
+
+def _function(nodeid: str) -> str:
+    return nodeid.partition("[")[0]
+
+
+def _typical(each: Sequence[Estimate]) -> Estimate:
+    if not each:
+        return Estimate(DEFAULT_TOTAL_S, DEFAULT_TRAFFIC_S)
+    return Estimate(median([one.total_s for one in each]), median([one.traffic_s for one in each]))
 
 
 def skipped_before(runs: Path, names: Collection[str]) -> dict[str, str]:

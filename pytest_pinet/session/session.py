@@ -37,12 +37,12 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.link import tuning_session
 from pytest_pinet.matrix.expansion import CombinationCase
-from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.ping import Pings
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
-from pytest_pinet.model.traffic import HttpTraffic, Ping, Traffic
+from pytest_pinet.model.traffic import HttpTraffic, Traffic
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import error_text
@@ -235,15 +235,12 @@ class PinetSession:
     def measure(self, call: GateCall, job: GateJob) -> ResultRecord:
         """Measure, check the consoles for a broken kernel, and keep the completed result. Raises PinetError."""
         assert self.lab is not None
-        if isinstance(job, Ping):
-            call = replace(call, limits=(*_marked(call), *call.limits))
-        elif isinstance(job, Probe):
-            call = replace(call, limits=(*self.lab.limits, *_marked(call), *call.limits))
-        elif isinstance(job, Traffic):
-            # The limits of the lab file are limits of TCP and UDP.
-            filed = () if isinstance(job, HttpTraffic) else self.lab.limits
-            limits = (*filed, *_marked(call), *call.limits, *self.limits)
-            call = replace(call, limits=tuple(of_published(limits, call.link.combination, job.direction)))
+        # The limits of the lab file are limits of TCP and UDP, and on values with names of their own.
+        filed = () if isinstance(job, HttpTraffic | Pings) else self.lab.limits
+        limits = (*filed, *_marked(call), *call.limits)
+        if isinstance(job, Traffic):
+            limits = tuple(of_published((*limits, *self.limits), call.link.combination, job.direction))
+        call = replace(call, limits=limits)
         try:
             record = self.mode.measure(call, job)
             self.access.watch()

@@ -31,7 +31,7 @@ def test_line_rate(link: Link, gate: Gate, direction: str) -> None:
 
 @FAST
 def test_ping(link: Link, gate: Gate) -> None:
-    gate.ping(link, count=25, interval=0.2, loss="0%", latency=WIRELESS if is_wireless(link) else WIRED)
+    gate.ping(link, count=10, interval=0.2, loss="0%", latency=WIRELESS if is_wireless(link) else WIRED)
 
 
 @STANDARD

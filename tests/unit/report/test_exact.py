@@ -402,7 +402,7 @@ def test_the_history_keeps_the_values_of_the_build_and_exports_have_them(tmp_pat
     ]
     # Each value belongs to a gated build: there is no course, and no rate beside it.
     assert all(len(lines) == 1 for lines in shown)
-    assert {(one.goodput_bps, one.interval_bps, one.limit_bps) for one in points} == {(None,) * 3}
+    assert {(one.value, one.interval, one.limit) for one in points} == {(None,) * 3}
     assert [(one.figure.rpartition("/")[2], one.instructions, str(one.verdict)) for one in points] == [
         ("frame-60-tx", 2334.0, "pass"),
         ("frame-60-rx", 5233.0, "fail"),
