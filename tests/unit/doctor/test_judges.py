@@ -406,7 +406,7 @@ BOTH_PARTS = "  limits:\n    - {board: cm4, nic: aqc107, tolerance: 1% and 40 Mb
 def accepted(mbps: int) -> str:
     return (
         "baselines:\n"
-        f"  - {{id: cm4:aqc107/pair/tcp-P1-tx, goodput: {mbps} Mbit/s, runs: [{mbps} Mbit/s], build: {{kernel: x}}, "
+        f"  - {{id: cm4:aqc107/pair/tcp-P1-tx, value: {mbps} Mbit/s, runs: [{mbps} Mbit/s], build: {{kernel: x}}, "
         "date: 2026-11-21, reason: first, sessions: [{day: 2026-11-20}]}\n"
     )
 
