@@ -21,6 +21,7 @@
     |   `-- BuildMismatch        the board runs another build than the requested one: no value is recorded
     |-- UnsupportedError         the request needs a feature that is missing (for example, iperf3 is too old)
     |   |-- CapabilityError      this switch, power outlet or node lacks the feature: the test is skipped
+    |   |   |-- TagsLostError    tagged frames do not arrive: the switch drops them, or a board
     |   |   `-- UnfitBuildError  this exact board cannot judge the build, which lacks its driver: the test is skipped
     |   `-- QuarantineError      a node of this combination is out of service: the test is skipped
     |-- InvalidMeasurement       the measured value must not be judged (above the physical limit, throttled)
