@@ -120,7 +120,7 @@ def pytest_pinet_exact_machines(config: pytest.Config) -> ExactMachines | None:
     """Return what boots builds on exact boards, in place of QEMU on this machine. None leaves it to other plugins.
 
     Called once by each process that runs exact gates. The class has the members of
-    ``pytest_pinet.session.exact_machines.ExactMachines``.
+    ``pytest_pinet.session.exact_gate.ExactMachines``.
 
     ::
 
