@@ -46,7 +46,7 @@ def make(path: Path, count: int) -> None:
 def _moved(count: int) -> Iterator[tuple[StoredRun, list[Point]]]:
     for number, (run, points) in enumerate(runs(0, count)):
         if number >= count - SHOWN // 2:
-            points[::10] = [replace(one, goodput_bps=(one.goodput_bps or 0) * 0.95) for one in points[::10]]
+            points[::10] = [replace(one, value=(one.value or 0) * 0.95) for one in points[::10]]
         yield run, points
 
 

@@ -20,7 +20,8 @@
     |-- BuildError               the build under test or its driver does not start: the change is at fault
     |   `-- BuildMismatch        the board runs another build than the requested one: no value is recorded
     |-- UnsupportedError         the request needs a feature that is missing (for example, iperf3 is too old)
-    |   |-- CapabilityError      this switch or power outlet lacks the feature: the test is skipped
+    |   |-- CapabilityError      this switch, power outlet or node lacks the feature: the test is skipped
+    |   |   |-- TagsLostError    tagged frames do not arrive: the switch drops them, or a board
     |   |   `-- UnfitBuildError  this exact board cannot judge the build, which lacks its driver: the test is skipped
     |   `-- QuarantineError      a node of this combination is out of service: the test is skipped
     |-- InvalidMeasurement       the measured value must not be judged (above the physical limit, throttled)
@@ -176,7 +177,11 @@ class UnsupportedError(PinetError):
 
 
 class CapabilityError(UnsupportedError):
-    """This hardware lacks a feature permanently. Tests that need the feature are skipped."""
+    """This part of the lab lacks a feature, or a program. Tests that need it are skipped."""
+
+
+class TagsLostError(CapabilityError):
+    """Tagged frames do not arrive: the switch drops them, or a board. Another build of the board tells which."""
 
 
 class UnfitBuildError(CapabilityError):

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_pinet.lab.link.link import Link
+    from pytest_pinet.measure.figures import Probe
     from pytest_pinet.model.combination import Combination
     from pytest_pinet.model.record.result import ResultRecord, RunRecord
-    from pytest_pinet.model.traffic import Ping, Traffic
-    from pytest_pinet.session.exact_machines import ExactMachines
+    from pytest_pinet.model.traffic import Traffic
+    from pytest_pinet.session.exact_gate import ExactMachines
 
 
 @pytest.hookspec
@@ -41,7 +42,7 @@ def pytest_pinet_combinations(config: pytest.Config, combinations: Sequence[tupl
 
 
 @pytest.hookspec
-def pytest_pinet_before_measurement(item: pytest.Item, link: Link, traffic: Traffic | Ping) -> None:
+def pytest_pinet_before_measurement(item: pytest.Item, link: Link, traffic: Traffic | Probe) -> None:
     """Act right before a gate call measures. The nodes are up, the link is checked, and no traffic runs yet.
 
     Called by the process that measures (a worker), once for each gate call. If two builds are compared, it is called
@@ -56,7 +57,7 @@ def pytest_pinet_before_measurement(item: pytest.Item, link: Link, traffic: Traf
 
 @pytest.hookspec
 def pytest_pinet_after_measurement(
-    item: pytest.Item, link: Link, traffic: Traffic | Ping, error: BaseException | None
+    item: pytest.Item, link: Link, traffic: Traffic | Probe, error: BaseException | None
 ) -> None:
     """Act right after a gate call measured. ``error`` is the exception that ended the measurement, or None.
 
@@ -119,7 +120,7 @@ def pytest_pinet_exact_machines(config: pytest.Config) -> ExactMachines | None:
     """Return what boots builds on exact boards, in place of QEMU on this machine. None leaves it to other plugins.
 
     Called once by each process that runs exact gates. The class has the members of
-    ``pytest_pinet.session.exact_machines.ExactMachines``.
+    ``pytest_pinet.session.exact_gate.ExactMachines``.
 
     ::
 

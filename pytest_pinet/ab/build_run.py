@@ -17,8 +17,8 @@ from pytest_pinet.ab.exact_run import measure_exact
 from pytest_pinet.ab.options import ABOptions, read_ab_options
 from pytest_pinet.ab.records import changed_record, ran_records
 from pytest_pinet.ab.rounds import Boards, BootTrouble, Rounds
-from pytest_pinet.ab.series import SAME_CALLS, EventSeries, PingSeries, Rules, TurnSeries, connections_per_boot
-from pytest_pinet.ab.values import ValueSeries, tolerance_of
+from pytest_pinet.ab.series import SAME_CALLS, EventSeries, Rules, TurnSeries, connections_per_boot
+from pytest_pinet.ab.values import ValueSeries
 from pytest_pinet.errors import (
     BuildError,
     ChangedBuildError,
@@ -30,7 +30,7 @@ from pytest_pinet.errors import (
     first_line,
 )
 from pytest_pinet.judge.costs import COST_TOLERANCE
-from pytest_pinet.judge.profile import most_specific
+from pytest_pinet.judge.profile import tolerance_of
 from pytest_pinet.judge.turns import TOLERANCE, Side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.path_setup import set_up
@@ -38,15 +38,14 @@ from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.background import background
 from pytest_pinet.measure.comparison import StateComparison
 from pytest_pinet.measure.events import Counted
-from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.figures import Probe, limits_key
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Share, Tolerance
 from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.traffic import Direction, Kselftest, LadderTraffic, Ping, Traffic
+from pytest_pinet.model.traffic import Direction, Kselftest, LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change_head import change_head, unjudged_costs
 from pytest_pinet.report.text_wrap import first_paragraph
@@ -57,7 +56,8 @@ from pytest_pinet.session.plain_measuring import PlainMeasuring
 from pytest_pinet.session.session import PinetSession
 from pytest_pinet.session.settings import settings
 
-T = TypeVar("T", TurnSeries, PingSeries, EventSeries, ValueSeries)
+ONE_WAY = Direction.BIDIR.parts
+T = TypeVar("T", TurnSeries, EventSeries, ValueSeries)
 
 
 class AcceptedMeasuring:
@@ -151,7 +151,7 @@ class AlternatingMeasuring:
             return self._counted(call, job)
         if isinstance(job, Probe):
             return self._probed(call, job)
-        return self._pinged(call, job) if isinstance(job, Ping) else self._measured_traffic(call, job)
+        return self._measured_traffic(call, job)
 
     def _measured_traffic(self, call: GateCall, traffic: Traffic) -> ResultRecord:
         item, link, measuring = call.item, call.link, self.is_measuring(call.item)
@@ -169,13 +169,6 @@ class AlternatingMeasuring:
                 drops.look(link, series.turns[-1].connections)
             record = self._record(series)
             return record.replace(notes=[*record.notes, *filter(None, [drops.text])])
-
-    def _pinged(self, call: GateCall, ping: Ping) -> ResultRecord:
-        series = self._of_call(call.item, PingSeries) or PingSeries()
-        if self.is_measuring(call.item) and not series.decided:
-            series.turns.append((self.boots.side, self._plain.measure(call, ping)))
-            self.rounds.tested(call.item).add(series)
-        return self._with_ran(call.link, series.record())
 
     def _with_ran(self, link: Link, record: ResultRecord) -> ResultRecord:
         """Return the record with what the board reported in the latest boot of each build."""
@@ -199,10 +192,14 @@ class AlternatingMeasuring:
     def _probed(self, call: GateCall, probe: Probe) -> ResultRecord:
         series = self._of_call(call.item, ValueSeries)
         if series is None:
-            key = MetricKey(call.link.combination.identity, Traffic(Direction.TX), Direction.TX)
-            tolerance = tolerance_of(call.limits, key)
-            most_boots = self.boots.options.most_boots
-            series = ValueSeries(probe, tolerance, self._plain.error_rate, self._values, most_boots)
+            series = ValueSeries(
+                probe,
+                call.limits,
+                limits_key(call.link),
+                self._plain.error_rate,
+                self._values,
+                self.boots.options.most_boots,
+            )
         if series.probe.key != probe.key:
             raise ConfigError(f"{call.item.nodeid} measures {probe.key}, not {series.probe.key}: {SAME_CALLS}")
         if self.is_measuring(call.item) and not series.decided:
@@ -234,9 +231,11 @@ class AlternatingMeasuring:
     def _new(self, link: Link, traffic: Traffic, limits: Sequence[Limit]) -> TurnSeries:
         plain = self._plain
         boot_s = self.boots.of(link.combination.dut.node.name)[-1].turn.seconds
-        tolerances = {way: _tolerance(link, traffic, way, limits) for way in (Direction.TX, Direction.RX)}
+        keys = {way: MetricKey(link.combination.identity, traffic, way) for way in (traffic.direction, *ONE_WAY)}
+        # Stricter than between runs, because slow drift cancels out.
+        tolerances = {way: tolerance_of(limits, keys[way], TOLERANCE) for way in ONE_WAY}
         most_boots = self.boots.options.most_boots
-        costs = _cost_tolerance(link, traffic, limits)
+        costs = tolerance_of(limits, keys[traffic.direction], COST_TOLERANCE, Metric.COST_TOLERANCE)
         rules = Rules(tolerances, plain.references, plain.error_rate, self._values, most_boots, costs)
         connections = connections_per_boot(link, traffic, plain.references, boot_s, self.rounds.calls)
         return TurnSeries(traffic, rules, connections)
@@ -271,19 +270,6 @@ class AlternatingMeasuring:
             for series in one.series:
                 series.give_up()
                 yield one.item, self._record(series) if isinstance(series, TurnSeries) else series.record()
-
-
-def _tolerance(link: Link, traffic: Traffic, way: Direction, limits: Sequence[Limit]) -> float:
-    """Return the configured tolerance. The default is stricter than between runs, because slow drift cancels out."""
-    found = most_specific(limits, MetricKey(link.combination.identity, traffic, way), Metric.TOLERANCE)
-    bound = found.bound if found is not None else None
-    return bound.relative.fraction if isinstance(bound, Tolerance) else TOLERANCE
-
-
-def _cost_tolerance(link: Link, traffic: Traffic, limits: Sequence[Limit]) -> float:
-    key = MetricKey(link.combination.identity, traffic, traffic.direction)
-    found = most_specific(limits, key, Metric.COST_TOLERANCE)
-    return found.bound.fraction if found is not None and isinstance(found.bound, Share) else COST_TOLERANCE
 
 
 _KEYS = "pinet_builds"

@@ -33,8 +33,7 @@ from pytest_pinet.model.record.change import ChangeHeadRecord, TurnRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.change_head import change_head, with_note
 from pytest_pinet.report.exact_text import MOST_FUNCTIONS, exact_combination, exact_records
-from pytest_pinet.session.exact_gate import COMBINATION_KEY, NO_BOARD, chosen
-from pytest_pinet.session.exact_machines import ExactMachines, PlannedExactBoot
+from pytest_pinet.session.exact_gate import COMBINATION_KEY, NO_BOARD, ExactMachines, PlannedExactBoot, chosen
 from pytest_pinet.session.session import RESULTS_KEY, PinetSession
 from pytest_pinet.session.settings import settings
 

@@ -15,7 +15,7 @@ from pytest_pinet.judge.exact import MOST_BOOTS, ExactChange, ExactLimits, diffe
 from pytest_pinet.judge.turns import Side
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import VLAN, ExactIdentity, MadeExactBoot
-from pytest_pinet.session.exact_machines import PlannedExactBoot
+from pytest_pinet.session.exact_gate import PlannedExactBoot
 
 Say = Callable[[str], None]
 # The first boots of a known-good build prove that the board is exact.

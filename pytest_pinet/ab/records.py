@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -36,10 +35,8 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.result_record import connection_record, evidence_records, http_record
-from pytest_pinet.report.sentences import tuning_notes
+from pytest_pinet.report.sentences import folded, tuning_notes
 
-# Notes that differ only in these numbers have the same meaning.
-_NUMBER = re.compile(r"\d[\d.]*(?: [kMGT]?bit/s)?")
 # The short facts of a board that identify its build.
 _IDENTITY = ("uname", "build_id", "model", "eeprom")
 
@@ -215,11 +212,3 @@ def _notes(series: TurnSeries, boots: list[MadeBoot]) -> list[str]:
         if bad:
             notes.append(f"{len(bad)} of {len(own)} turns of {side} have no result: {bad[-1].turn.trouble}")
     return folded(notes)
-
-
-def folded(notes: Iterable[str]) -> list[str]:
-    """Return each note once. Of several notes that differ only in their numbers, the first stands for all."""
-    alike: dict[str, list[str]] = {}
-    for note in dict.fromkeys(notes):
-        alike.setdefault(_NUMBER.sub("#", note), []).append(note)
-    return [f"{same[0]} (and {len(same) - 1} similar)" if len(same) > 1 else same[0] for same in alike.values()]

@@ -18,7 +18,7 @@ import pytest
 
 from pytest_pinet.ab.boots import BuildBooter, known_good_error
 from pytest_pinet.ab.drops import LinkTurns
-from pytest_pinet.ab.series import EventSeries, PingSeries, TurnSeries
+from pytest_pinet.ab.series import EventSeries, TurnSeries
 from pytest_pinet.ab.values import ValueSeries
 from pytest_pinet.errors import (
     BuildError,
@@ -30,18 +30,18 @@ from pytest_pinet.errors import (
     LinkError,
     PinetError,
     SshError,
+    TagsLostError,
     TrafficError,
     first_line,
 )
-from pytest_pinet.judge.extras import OFTEN
-from pytest_pinet.judge.turns import Side, side
+from pytest_pinet.judge.turns import OFTEN, Side, side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.session.parametrizer import case_of
 
 # The build or the lab can cause these errors. It is the lab if the known-good build has the error, too.
-DOUBTFUL = (ConsoleError, LinkError, SshError, TrafficError)
+DOUBTFUL = (ConsoleError, LinkError, SshError, TagsLostError, TrafficError)
 
 
 @dataclass
@@ -77,7 +77,7 @@ class ABTestState:
 
     item: pytest.Item
     drops: LinkTurns
-    series: list[TurnSeries | PingSeries | EventSeries | ValueSeries] = field(default_factory=list)
+    series: list[TurnSeries | EventSeries | ValueSeries] = field(default_factory=list)
     calls: int = 0
     turns: list[Side] = field(default_factory=list)
     troubles: list[BootTrouble] = field(default_factory=list)
@@ -115,7 +115,7 @@ class ABTestState:
         """End the test with this error or skip."""
         self.error = error
 
-    def add(self, series: TurnSeries | PingSeries | EventSeries | ValueSeries) -> None:
+    def add(self, series: TurnSeries | EventSeries | ValueSeries) -> None:
         """Keep the measurements of the current gate call, from its first boot on."""
         if len(self.series) < self.calls:
             self.series.append(series)
@@ -293,6 +293,9 @@ class Rounds(Boards):
         if isinstance(error, AssertionError | pytest.fail.Exception | Inconclusive):
             # Verdicts and the test's own assertions count when pytest itself runs the test.
             return
+        if which is Side.B and isinstance(error.__context__, TagsLostError):
+            # The session skipped the test. But the known-good build has carried the tags.
+            error = error.__context__
         if not isinstance(error, PinetError) or self.boots.has_failed(error):
             one.end(error)
             return

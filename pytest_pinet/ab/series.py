@@ -17,12 +17,11 @@ from pytest_pinet.history.differences import Settings
 from pytest_pinet.judge.costs import COST_TOLERANCE, COST_TURNS, CostRules, judge_costs, why_unknown
 from pytest_pinet.judge.difference import Difference
 from pytest_pinet.judge.events import DROPS_MAX
-from pytest_pinet.judge.extras import PingTurns
 from pytest_pinet.judge.preconditions import management_trouble, rate_bps
 from pytest_pinet.judge.shares import Events, judge_builds, wants_a
 from pytest_pinet.judge.turns import MeasuredTurn, Side, connections_per_turn, judge_boots
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.measure.events import Counted, events_of, judged
+from pytest_pinet.measure.events import Counted
 from pytest_pinet.measure.figures import figures_record
 from pytest_pinet.measure.link_result import settings_of
 from pytest_pinet.measure.preconditions import refuse
@@ -210,41 +209,6 @@ class TurnSeries:
 
 
 @dataclass
-class PingSeries:
-    """The turns of a ``gate.ping`` call. A limit that only the build under test misses repeatedly is its fault."""
-
-    turns: list[tuple[Side, ResultRecord]] = field(default_factory=list)
-    given_up: bool = False
-
-    @property
-    def values(self) -> int:
-        """How many values are judged."""
-        return 0
-
-    @property
-    def _judged(self) -> PingTurns:
-        return PingTurns(tuple((side, record.verdict) for side, record in self.turns), self.given_up)
-
-    @property
-    def decided(self) -> bool:
-        """Whether more turns would change nothing."""
-        return self._judged.decided
-
-    def give_up(self) -> None:
-        """Judge as it is, because there are no more turns."""
-        self.given_up = True
-
-    def record(self) -> ResultRecord:
-        """Return the latest record of the build under test with the verdict of all turns; pass while undecided."""
-        of_b = [record for side, record in self.turns if side is Side.B]
-        last = of_b[-1] if of_b else self.turns[-1][1]
-        verdict, why = self._judged.judge()
-        notes = [*last.notes, *([why] if why else [])]
-        message = f"{last.message}: {why}" if why and verdict is not Verdict.PASS else last.message
-        return last.replace(verdict=verdict, message=message, notes=notes)
-
-
-@dataclass
 class EventSeries:
     """The events of a gate call such as ``gate.boots``: of build B first, and of A only if B has too many bad ones."""
 
@@ -259,7 +223,7 @@ class EventSeries:
         return 1
 
     def events(self, side: Side) -> Events:
-        return events_of(self.records[side], self.counted) if side in self.records else Events()
+        return self.counted.events(self.records[side]) if side in self.records else Events()
 
     @property
     def _verdict(self) -> Verdict | None:
@@ -288,7 +252,7 @@ class EventSeries:
         a, b, last = self.events(Side.A), self.events(Side.B), self.records.get(Side.B)
         more = f"of the known-good build, {a.words(self.counted.noun)}" if a.count else ""
         name = self.counted.figure.name
-        own = {name: judged(self.counted, b, verdict, more)}
+        own = {name: self.counted.judged(b, verdict, more)}
         if last is None:
             return figures_record(self.link, self.counted, (), own)
         figures = {**(last.figures or {}), **own}

@@ -6,44 +6,38 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
+from pytest_pinet.judge.costs import COST_TURNS
 from pytest_pinet.judge.difference import Difference
-from pytest_pinet.judge.figures import UNMEASURED
+from pytest_pinet.judge.figures import UNMEASURED, figure_tolerance
 from pytest_pinet.judge.profile import most_specific
-from pytest_pinet.judge.turns import Boot, Side, judge_change
+from pytest_pinet.judge.turns import Boot, Side, judge_change, judge_misses
+from pytest_pinet.judge.words import words_of
 from pytest_pinet.measure.figures import Probe, worst_first
-from pytest_pinet.model.figures import Better, Figure
+from pytest_pinet.model.figures import Figure
 from pytest_pinet.model.judgement import FigureJudgement
-from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.limits import METRICS, Limit, Metric, Threshold
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Tolerance
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
-
-# A change of a time or of a rate that must be found, without a tolerance of the call or the marker.
-TOLERANCE = 0.1
-
-
-def tolerance_of(limits: Sequence[Limit], key: MetricKey) -> float:
-    """Return the tolerance of the call or the marker. A tolerance of a lab file or an option is for goodput."""
-    own = [one for one in limits if one.origin in (Origin.CALL, Origin.MARKER)]
-    found = most_specific(own, key, Metric.TOLERANCE)
-    return found.bound.relative.fraction if found is not None and isinstance(found.bound, Tolerance) else TOLERANCE
 
 
 @dataclass
 class ValueSeries:
     """The turns of a gate call of ``probe``. ``values_of_all`` returns how many values the whole comparison has.
 
-    ``turns`` has the side, the time and the record of each boot. ``found`` judges each value by its name.
+    ``turns`` has the side, the time and the record of each boot. ``found`` has the difference of the builds for each
+    value that can have a limit. ``limits`` are the limits of the call.
     """
 
     probe: Probe
-    tolerance: float
+    limits: Sequence[Limit]
+    key: MetricKey
     error_rate: float
     values_of_all: Callable[[], int]
     most_boots: int
     turns: list[tuple[Side, float, ResultRecord]] = field(default_factory=list)
     found: dict[str, Difference] = field(default_factory=dict)
+    given_up: bool = False
 
     @property
     def values(self) -> int:
@@ -53,27 +47,63 @@ class ValueSeries:
     @property
     def decided(self) -> bool:
         """Whether more turns would change nothing. One worse value is enough for that."""
-        found = self.found.values()
-        return any(one.verdict is Verdict.FAIL for one in found) or (bool(found) and all(one.decided for one in found))
+        found = [self._ruling(figure)[0] for figure in self._compared if self.turns]
+        return Verdict.FAIL in found or (bool(found) and None not in found)
+
+    @property
+    def _compared(self) -> list[Figure]:
+        return [one for one in self.probe.figures if one.name in METRICS]
 
     def add(self, side: Side, at_s: float, record: ResultRecord) -> None:
         """Add what one boot measured, and judge all turns. A certain result stays."""
         self.turns.append((side, at_s, record))
-        for figure in self.probe.figures:
+        for figure in self._compared:
             before = self.found.get(figure.name)
             if before is None or not before.decided:
-                self.found[figure.name] = self._judged(figure)
+                self.found[figure.name] = self._difference(figure)
 
     def give_up(self) -> None:
         """Make every undecided value inconclusive, because there are no more turns."""
+        self.given_up = True
         self.found = {name: one.given_up() for name, one in self.found.items()}
 
-    def _judged(self, figure: Figure) -> Difference:
+    def _difference(self, figure: Figure) -> Difference:
         boots = [
             Boot(side, at, tuple(figure.level(value) for value in _values(record, figure.name)))
             for side, at, record in self.turns
         ]
-        return judge_change(boots, self.tolerance, UNMEASURED, self.error_rate, self.values_of_all(), self.most_boots)
+        return judge_change(
+            boots,
+            figure_tolerance(figure, self.limits, self.key),
+            UNMEASURED,
+            self.error_rate,
+            self.values_of_all(),
+            self.most_boots,
+            words=words_of(figure),
+        )
+
+    def _threshold(self, figure: Figure) -> Threshold | None:
+        limit = most_specific(self.limits, self.key, Metric(figure.name))
+        return None if limit is None else limit.threshold()
+
+    def _ruling(self, figure: Figure) -> tuple[Verdict | None, str]:
+        """Return the verdict on B, and why: by the difference, and by the limit in both builds. None: another turn.
+
+        If the limit holds, the difference needs no more than COST_TURNS.
+        """
+        found, limit = self.found[figure.name], self._threshold(figure)
+        if limit is None or found.verdict is Verdict.FAIL:
+            return found.verdict if found.decided else None, found.why
+        each = [(side, _values(record, figure.name)) for side, _, record in self.turns]
+        misses = [(side, limit.judge(median(own))[0] is Verdict.FAIL) for side, own in each if own]
+        verdict, why = judge_misses(misses, self.given_up)
+        why = f"{found.why}; {why}" if why else found.why
+        if verdict is not Verdict.PASS:
+            return verdict, why
+        if found.verdict is not Verdict.INCONCLUSIVE:
+            return found.verdict, why
+        enough = found.decided or len(self.turns) >= COST_TURNS
+        return (verdict, f"{why}; the limit holds") if enough else (None, why)
 
     def record(self) -> ResultRecord:
         """Return the latest record of the build under test with the values and verdicts of all turns."""
@@ -85,27 +115,16 @@ class ValueSeries:
 
     def _figure(self, figure: Figure) -> FigureJudgement:
         a, b = ([v for side, _, one in self.turns if side is own for v in _values(one, figure.name)] for own in Side)
-        found = self.found[figure.name]
+        values, value = tuple(b or a), median(b or a) if a or b else None
+        one = FigureJudgement(figure.unit, figure.better, value, values, Verdict.PASS, "no limit was set")
+        if figure.name not in self.found:
+            return one
         texts = (figure.show(median(values)) if values else "no value" for values in (a, b))
-        why = "{} {} with A, {} with B: {}".format(figure.name, *texts, words_of(figure, found))
         # While turns continue, an undecided comparison is not bad yet.
-        verdict = found.verdict if found.decided else Verdict.PASS
-        values = b or a
-        one = FigureJudgement(
-            figure.unit, figure.better, median(values) if values else None, tuple(values), verdict, why
-        )
-        return replace(one, stopped=found.why)
-
-
-def words_of(figure: Figure, found: Difference) -> str:
-    """Return why, in words that hold for a value that is better low, too."""
-    if figure.better is Better.UP:
-        return found.why
-    words = (("slower", "worse"), ("faster", "better"), ("below A", "worse than A"), ("above A", "better than A"))
-    why = found.why
-    for old, new in words:
-        why = why.replace(old, new)
-    return why
+        verdict, why = self._ruling(figure)
+        reason = "{} {} with A, {} with B: {}".format(figure.name, *texts, why)
+        limit, stopped = self._threshold(figure), self.found[figure.name].why
+        return replace(one, verdict=verdict or Verdict.PASS, reason=reason, limit=limit, stopped=stopped)
 
 
 def _values(record: ResultRecord, name: str) -> tuple[float, ...]:

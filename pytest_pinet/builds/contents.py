@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from pytest_pinet.builds.archives import Unreadable, archive_files
@@ -23,10 +24,56 @@ from pytest_pinet.builds.listing import (
     no_tree,
 )
 from pytest_pinet.builds.not_a_build import SOURCE_TREE
+from pytest_pinet.builds.tree import built_in_texts
 from pytest_pinet.config.section import read_text
 from pytest_pinet.errors import ConfigError, Where, mistake_in
 from pytest_pinet.execution.names import shown
-from pytest_pinet.model.build import BuildFileRole, BuildSettings, BuildSource
+from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, BuildSettings, BuildSource
+
+_FILE, _FOLDER = 0o100644, 0o040755
+_TRAILER = "TRAILER!!!"
+# The next file is placed directly behind this one, and the kernel needs it at a multiple of 4 (firmware issue 1843).
+_BLOCK = 512
+# The kernel also finds these (CONFIG_FW_LOADER_COMPRESS).
+_PACKED = (".xz", ".zst")
+
+
+def early_firmware(build: Build) -> tuple[BuildFile, ...]:
+    """Return the firmware files that drivers of the build may load from the initramfs.
+
+    If the build has no kernel, its drivers are the board's, and all its firmware files are returned.
+    """
+    files = build.of(BuildFileRole.FIRMWARE)
+    if not build.of(BuildFileRole.MODULES):
+        return files
+    patterns = {pattern for module in build.modules.values() for pattern in module.firmware}
+    for tree in build.of(BuildFileRole.MODULES):
+        patterns |= {value for _, key, value in built_in_texts(Path(tree.path)) if key == "firmware"}
+    return tuple(file for file in files if any(fnmatchcase(_plain(file.name), pattern) for pattern in patterns))
+
+
+def _plain(name: str) -> str:
+    return next((name.removesuffix(ending) for ending in _PACKED if name.endswith(ending)), name)
+
+
+def archive(files: Mapping[str, bytes]) -> bytes:
+    """Return a cpio archive in the format newc, with these files and their folders. Paths have no leading slash."""
+    folders = {str(folder) for name in files for folder in PurePosixPath(name).parents if str(folder) != "."}
+    data = b"".join(_member(number, name, _FOLDER, b"") for number, name in enumerate(sorted(folders), start=1))
+    data += b"".join(
+        _member(number, name, _FILE, content)
+        for number, (name, content) in enumerate(sorted(files.items()), start=len(folders) + 1)
+    )
+    data += _member(0, _TRAILER, 0, b"")
+    return data + b"\0" * (-len(data) % _BLOCK)
+
+
+def _member(number: int, name: str, mode: int, content: bytes) -> bytes:
+    # inode, mode, uid, gid, links, mtime, size, 4 device numbers, length of the name, checksum
+    fields = (number, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0)
+    head = b"070701" + b"".join(b"%08X" % field for field in fields) + name.encode() + b"\0"
+    return head + b"\0" * (-len(head) % 4) + content + b"\0" * (-len(content) % 4)
+
 
 # The device trees in a package that the firmware of a Raspberry Pi can load.
 _PI_TREES = "bcm27", "bcm28"
@@ -58,11 +105,9 @@ class BuildContents:
     left_out: list[str] = field(default_factory=list)
 
     def of(self, role: BuildFileRole) -> list[BuildPart]:
-        """Return the parts of a role."""
         return [part for part in self.files if part.role is role]
 
     def add(self, role: BuildFileRole, paths: Iterable[Path], where: Where, is_named: bool = True) -> None:
-        """Add files of one role."""
         self.files += [BuildPart(role, path, where, is_named=is_named) for path in paths]
 
     def add_settings(self, more: BuildSettings) -> None:

@@ -28,7 +28,6 @@ class Contact:
 
     @property
     def is_list(self) -> bool:
-        """Whether this is a mailing list."""
         return "list" in self.role
 
 

@@ -161,7 +161,9 @@ def run(words: list[str]) -> int:
             done = pinet.main(words, prog_name="pinet", standalone_mode=False, color=colour())
         finally:
             # pytest leaves text in the buffer. At the end of Python, a full disk would be a traceback.
-            _flush()
+            # Python has no stdout if its file is closed.
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except click.ClickException as error:
         _print(usage_error_lines(error))
         return codes.mistake
@@ -201,12 +203,6 @@ def _end(error: Exception, codes: ErrorCodes) -> int:
     _print(["".join(traceback.format_exception(error)).rstrip()])
     _print([f"{PINET} internal error, please report it with the lines above: {type(error).__name__}: {error}"])
     return codes.internal
-
-
-def _flush() -> None:
-    # Python has no stdout if its file is closed.
-    if sys.stdout is not None:
-        sys.stdout.flush()
 
 
 def _cannot_write(error: Exception) -> bool:

@@ -122,7 +122,8 @@ def calibrate(
     if (days := total_s / 86400) > _MOST_DAYS:
         less = "reduce --connections, --links or --boots, or name fewer combinations"
         raise ConfigError(f"this takes up to {math.ceil(days)} days; expected at most {_MOST_DAYS}: {less}")
-    echo(f"this takes about {_duration(total_s)} and writes {lab.calibration}", err=True)
+    duration = f"{total_s:.0f} s" if total_s < 100 else f"{total_s / 60:.0f} min"
+    echo(f"this takes about {duration} and writes {lab.calibration}", err=True)
     check_writable(lab.calibration)
     if dry_run:
         return
@@ -194,10 +195,6 @@ def check_writable(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
             pass
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 WRONG = 1

@@ -117,7 +117,7 @@ def _line(one: Candidate) -> str:
     spread = f"spread between runs {one.spread * 100:.2f} %"
     days = f"{one.days} day{'' if one.days == 1 else 's'}"
     return (
-        f"{one.figure}: {one.baseline.goodput}, {len(one.baseline.runs)} runs of {days}, {spread}{left_out}{_more(one)}"
+        f"{one.figure}: {one.baseline.value}, {len(one.baseline.runs)} runs of {days}, {spread}{left_out}{_more(one)}"
     )
 
 
@@ -214,7 +214,6 @@ def acknowledge(
     from pytest_pinet.history.history import open_history
     from pytest_pinet.history.losses import level_of
     from pytest_pinet.model.fields import parse_line
-    from pytest_pinet.model.quantities import Bitrate
     from pytest_pinet.report.sentences import size_text
     from pytest_pinet.report.text_wrap import count
 
@@ -233,7 +232,7 @@ def acknowledge(
         sys.exit(NOTHING)
     new = {
         one.figure: Acknowledgement(
-            one.figure, person, day, url, Bitrate(float(f"{one.now_bps:.5g}")), today, Where("")
+            one.figure, person, day, url, one.kind.quantity(float(f"{one.now:.5g}")), today, Where("")
         )
         for one in losses
     }

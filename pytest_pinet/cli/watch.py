@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 import re
 import sys
-import time
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from pytest_pinet.cli.command import LAB_ERROR, echo, with_sections
-from pytest_pinet.cli.options import LAB_OPTION, Steps, complete_nodes, print_lines
+from pytest_pinet.cli.options import LAB_OPTION, complete_nodes, print_lines
 from pytest_pinet.errors import ConfigError, PinetError, mistake_in
-from pytest_pinet.model.verdict import GATE, Verdict
+from pytest_pinet.model.verdict import GATE, gated
 
 if TYPE_CHECKING:
-    from pytest_pinet.watch.report import Tally
+    from pytest_pinet.watch.journal import Tally
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?/ ?([0-9]+) ?h")
 
@@ -72,9 +73,15 @@ def watch(
     Exit code: 0 if no event was seen, the limit is kept, or B has as many events as A; 1 if not; 2 if the lab failed; 3
     if nothing is certain yet; 4 for wrong arguments.
     """
+    from pytest_pinet.ab.options import read_ab_options
+    from pytest_pinet.config.labfile import load, refuse_exact_boards
+    from pytest_pinet.doctor.examine import select
+    from pytest_pinet.judge.turns import Side
+    from pytest_pinet.lab.access import visit
     from pytest_pinet.model.quantities import parse_duration
-    from pytest_pinet.watch.journal import read
-    from pytest_pinet.watch.report import tally
+    from pytest_pinet.watch.journal import Journal, read, tally
+    from pytest_pinet.watch.turns import Plan, pairs, watch_until
+    from pytest_pinet.watch.watching import open_watch
 
     if report:
         _end(tally(read(folder)))
@@ -85,7 +92,40 @@ def watch(
     with mistake_in("--turn"):
         turn_s = parse_duration(turn)
     rate = _rate(limit) if limit is not None else None
-    _run(lab_file, folder, nodes, rate, (seconds, pause_s, turn_s), (build, against, yes))
+    lab = load(lab_file)
+    refuse_exact_boards(lab)
+    chosen = [node for node in select(lab, nodes) if not node.runner]
+    options = read_ab_options(build, against, None, "--{}".format)
+    plan = Plan(seconds, pause_s, options, turn_s, lambda _: yes)
+    wanted = []
+    if options is not None or pause_s is not None:
+        wanted = pairs(lab, chosen, bool(nodes))
+        chosen = list({node.name: node for one in wanted for node in one.nodes}.values())
+    about = {"lab": lab.name, "nodes": sorted(node.name for node in chosen), "keys": options.keys if options else []}
+    builds = [options.name(one) for one in Side] if options is not None else []
+    say = partial(echo, err=True)
+    trouble: list[str] = []
+    failed = False
+    with closing(Journal(folder)) as journal:
+        journal.begin(about, builds=builds, traffic=pause_s is not None, limit=rate)
+        try:
+            with visit(lab, "watch", say, trouble.extend) as here:
+                here.start()
+                watching = open_watch(lab, chosen, journal, say)
+                with watching.running():
+                    say(f"watching {', '.join(about['nodes'])}; Ctrl-C ends it with the report")
+                    watch_until(watching, here, wanted, plan)
+        except KeyboardInterrupt:
+            pass
+        except PinetError as error:
+            if isinstance(error, ConfigError):
+                raise
+            failed = True
+            trouble.append(str(error))
+        finally:
+            for text in trouble:
+                say(f"pinet: {text}")
+    _end(tally(journal.records), failed)
 
 
 def _rate(text: str) -> float:
@@ -98,70 +138,7 @@ def _rate(text: str) -> float:
     return float(match[1]) * PER_H / int(match[2])
 
 
-def _run(
-    lab_file: str,
-    folder: Path,
-    names: tuple[str, ...],
-    limit: float | None,
-    times: tuple[float, float | None, float],
-    of_builds: tuple[str | None, str | None, bool],
-) -> None:
-    from pytest_pinet.ab.options import read_ab_options
-    from pytest_pinet.config.labfile import load, refuse_exact_boards
-    from pytest_pinet.doctor.examine import select
-    from pytest_pinet.judge.turns import Side
-    from pytest_pinet.lab.access import visit
-    from pytest_pinet.watch.journal import Journal
-    from pytest_pinet.watch.report import tally
-    from pytest_pinet.watch.turns import Plan, pairs, watch_until
-    from pytest_pinet.watch.watching import check_same, open_watch
-
-    lab = load(lab_file)
-    refuse_exact_boards(lab)
-    chosen = [node for node in select(lab, names) if not node.runner]
-    build, against, yes = of_builds
-    options = read_ab_options(build, against, None, "--{}".format)
-    seconds, pause_s, turn_s = times
-    plan = Plan(seconds, pause_s, options, turn_s, lambda _: yes)
-    wanted = pairs(lab, chosen, bool(names)) if plan.needs_links else []
-    if wanted:
-        chosen = list({node.name: node for one in wanted for node in one.nodes}.values())
-    journal = Journal(folder)
-    builds = [options.name(one) for one in Side] if options is not None else []
-    about = {"lab": lab.name, "nodes": sorted(node.name for node in chosen), "keys": options.keys if options else []}
-    steps = Steps()
-    trouble: list[str] = []
-    error: PinetError | None = None
-    try:
-        check_same(journal, about)
-        journal.add(time.time(), "begin", **about, builds=builds, traffic=pause_s is not None, limit=limit)
-        try:
-            with visit(lab, "watch", steps.say, trouble.extend) as here:
-                here.start()
-                watching = open_watch(lab, chosen, journal, steps.say)
-                with watching.running():
-                    echo(f"watching {', '.join(about['nodes'])}; Ctrl-C ends it with the report", err=True)
-                    watch_until(watching, here, wanted, plan)
-        except KeyboardInterrupt:
-            pass
-        except PinetError as caught:
-            error = caught
-    finally:
-        journal.close()
-        steps.end()
-    for text in [*trouble, *([str(error)] if error is not None else [])]:
-        echo(f"pinet: {text}", err=True)
-    found = tally(journal.records)
-    if error is not None and not isinstance(error, ConfigError):
-        print_lines(found.lines())
-        sys.exit(LAB_ERROR)
-    if error is not None:
-        raise error
-    _end(found)
-
-
-def _end(found: Tally) -> None:
-    """Print the report, and exit with the code of its verdict."""
+def _end(found: Tally, failed: bool = False) -> None:
+    """Print the report, and exit with the code of its verdict, or of a lab that failed."""
     print_lines(found.lines())
-    verdict = found.verdict
-    sys.exit(GATE[verdict if verdict in GATE else Verdict.INCONCLUSIVE].exit)
+    sys.exit(LAB_ERROR if failed else GATE[gated(found.verdict)].exit)

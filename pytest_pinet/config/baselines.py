@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, PlainValidator, WithJsonSchema
+from pydantic import PlainValidator, WithJsonSchema
 
 from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, entries_text, placed, write_entries
 from pytest_pinet.config.schema import LabOfFile
@@ -17,26 +17,28 @@ from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.files import exists, is_folder
 from pytest_pinet.execution.names import shown
 from pytest_pinet.judge.baseline import Baseline, RunPlace
-from pytest_pinet.model.fields import SET_LATER, Count, Rate, Text, WholeSeconds
-from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.fields import SET_LATER, Count, Text, WholeSeconds
+from pytest_pinet.model.figures import GOODPUT, Figure, unit_of_quantity
+from pytest_pinet.model.quantities import QUANTITY_FORM, Bitrate, Quantity, amount, parse_quantity, parse_text
 
 # A file beside the baselines, of another kind.
 ACKNOWLEDGED = "acknowledged.yaml"
 WHAT = "a file of baselines (a list under the key 'baselines')"
 HEADER = (
-    "Accepted baselines: goodput at the receiver, and the goodput of each run of the baseline.\n"
+    "Accepted baselines: the accepted value (of goodput: at the receiver), and the value of each run of the baseline.\n"
     "'sessions' says in the order of the runs on which day, boot and link-up they were made, and which connection\n"
     "since the link-up the first of them is, after how much traffic in its boot."
 )
 
 
-def _something(rate: Bitrate) -> Bitrate:
-    if not rate.bps:
-        raise ValueError("no value can be below a baseline of 0 bit/s; expected more than 0 bit/s")
-    return rate
+def _accepted(value: object) -> Quantity:
+    found = parse_quantity(parse_text(value, QUANTITY_FORM))
+    if not amount(found):
+        raise ValueError(f"a value cannot be compared with a baseline of {found}; expected more than 0")
+    return found
 
 
-Accepted = Annotated[Rate, AfterValidator(_something)]
+Accepted = Annotated[Quantity, PlainValidator(_accepted), WithJsonSchema({"type": "string"})]
 
 
 @dataclass(frozen=True)
@@ -69,15 +71,15 @@ class SessionEntry:
 class AcceptedBaseline:
     """The accepted baseline of one metric: an entry of a file, and where it is written.
 
-    ``id`` is the metric's ID, ``goodput`` the accepted goodput. ``runs`` has the goodput of runs on separate
-    connections, link-ups or boots. ``build`` says what was measured (kernel, driver, ...), ``reason`` why it was
+    ``id`` is the metric's ID, ``value`` the accepted value. ``runs`` has the values of runs on separate connections,
+    link-ups or boots. ``build`` says what was measured (kernel, driver, ...), ``reason`` why it was
     accepted on ``date``. ``sessions`` says when the runs were made.
     """
 
     __pydantic_config__ = ONLY_KNOWN_KEYS
 
     id: Id
-    goodput: Accepted
+    value: Accepted
     runs: tuple[Accepted, ...]
     build: Build
     date: Date
@@ -85,11 +87,13 @@ class AcceptedBaseline:
     sessions: tuple[SessionEntry, ...]
     where: Annotated[Where, *SET_LATER] = field(compare=False)
 
-    @property
-    def baseline(self) -> Baseline:
-        """The baseline in the form that the judge needs."""
+    def baseline(self, kind: Figure = GOODPUT) -> Baseline:
+        """Return the baseline in the form that the judge needs: as rates. Raises ConfigError for another unit."""
+        if (here := unit_of_quantity(self.value)) != kind.unit:
+            raise ConfigError(f"baseline '{self.id}' has the unit {here}; expected {kind.unit}", self.where)
+        value, *runs = (Bitrate(kind.rate(amount(one))) for one in (self.value, *self.runs))
         builds = tuple(f"{name} {value}" for name, value in sorted(self.build.items()) if value is not None)
-        return Baseline(self.goodput, self.runs, builds, self.date.isoformat(), self.reason, self.places)
+        return Baseline(value, tuple(runs), builds, self.date.isoformat(), self.reason, self.places)
 
     @property
     def places(self) -> tuple[RunPlace, ...]:
@@ -131,9 +135,12 @@ def read_baselines(path: Path) -> list[AcceptedBaseline]:
         at = ("baselines", index)
         if not own.runs:
             raise ConfigError("a baseline needs at least one run", document.value((*at, "runs")))
-        if not min(own.runs) <= own.goodput <= max(own.runs):
-            message = f"goodput {own.goodput} lies outside its runs, {min(own.runs)} to {max(own.runs)}"
-            raise ConfigError(message, document.value((*at, "goodput")))
+        if len({unit_of_quantity(one) for one in (own.value, *own.runs)}) > 1:
+            raise ConfigError(f"value {own.value} and its runs have several units", document.value((*at, "runs")))
+        low, high = (one(own.runs, key=amount) for one in (min, max))
+        if not amount(low) <= amount(own.value) <= amount(high):
+            message = f"value {own.value} lies outside its runs, {low} to {high}"
+            raise ConfigError(message, document.value((*at, "value")))
         if (known := sum(session.runs for session in own.sessions)) != len(own.runs):
             message = f"the sessions have {known} runs, but the baseline has {len(own.runs)}"
             raise ConfigError(message, document.key((*at, "sessions")))
@@ -155,7 +162,7 @@ def write_baselines(path: Path, baselines: Iterable[AcceptedBaseline]) -> None:
 _WHAT_LOSSES = "a file of acknowledged losses (a list under the key 'acknowledged')"
 _HEADER_LOSSES = (
     "Losses that are known: who works on each, the last day on which it counts as known, and where it is tracked.\n"
-    "'goodput' is the level on the day of the acknowledgement: a further loss is not covered."
+    "'value' is the level on the day of the acknowledgement: a further loss is not covered."
 )
 LINK_FORM = "a URL such as 'https://lore.kernel.org/r/MESSAGE-ID'"
 _LINK = re.compile(r"https?://[^\s/]+(/\S*)?")
@@ -176,7 +183,7 @@ class Acknowledgement:
     """The acknowledged loss of one metric: an entry of the file, and where it is written.
 
     ``id`` is the metric's ID, ``owner`` works on the loss, ``until`` is the last day on which the loss counts as known,
-    and ``link`` is where it is tracked. ``goodput`` was the level on ``date``, the day of the acknowledgement.
+    and ``link`` is where it is tracked. ``value`` was the level on ``date``, the day of the acknowledgement.
     """
 
     __pydantic_config__ = ONLY_KNOWN_KEYS
@@ -185,7 +192,7 @@ class Acknowledgement:
     owner: Text
     until: Date
     link: Link
-    goodput: Accepted
+    value: Accepted
     date: Date
     where: Annotated[Where, *SET_LATER] = field(compare=False)
 

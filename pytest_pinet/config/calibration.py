@@ -17,9 +17,11 @@ from pytest_pinet.config.section import Section, read_section
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.files import exists
 from pytest_pinet.execution.names import shown
-from pytest_pinet.judge.baseline import Reference
+from pytest_pinet.judge.baseline import Baseline, Reference
+from pytest_pinet.judge.costs import KINDS
 from pytest_pinet.judge.spread import UNKNOWN, Noise
 from pytest_pinet.model.fields import NO_KEY, PERCENT, Count
+from pytest_pinet.model.figures import Figure
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.metric_key import CombinationId, MetricKey, metric_keys
 from pytest_pinet.model.quantities import Share, Tolerance
@@ -164,17 +166,26 @@ class ReferenceData:
 
     def of(self, key: MetricKey) -> Reference:
         name = str(key)
-        baseline = self.baselines[name].baseline if name in self.baselines else None
+        baseline = self.baselines[name].baseline() if name in self.baselines else None
         if name not in self._calibration:
             return Reference(baseline=baseline)
         calibration = self._calibration[name]
         return Reference(calibration.judged_noise, baseline, calibration.limit)
+
+    def of_figure(self, name: str, kind: Figure) -> Reference:
+        """Return what is known of a value beside goodput, by its ID."""
+        return Reference(baseline=self.baselines[name].baseline(kind) if name in self.baselines else None)
 
     def of_costs(self, key: MetricKey) -> Mapping[str, Noise]:
         """Return the noise of the costs of this traffic, as far as it was measured, by their keys."""
         names = map(str, metric_keys(key.combination, key.traffic).values())
         known = [self._calibration[name] for name in names if name in self._calibration]
         return known[0].judged_costs if known else {}
+
+    def of_cost_baselines(self, key: MetricKey) -> dict[str, Baseline]:
+        """Return the accepted baselines of the costs of this traffic, by their keys."""
+        known = {name: self.of_figure(f"{key}-{name}", kind).baseline for name, kind in KINDS.items()}
+        return {name: one for name, one in known.items() if one is not None}
 
     def is_calibrated(self, combinations: Sequence[CombinationId] | None) -> bool:
         """Return whether the noise of all these combinations was measured (None: of any combination)."""

@@ -17,7 +17,7 @@ from pytest_pinet.config.yaml_lines import Path as YamlPath
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.files import write_file, writing
 from pytest_pinet.execution.names import shown
-from pytest_pinet.model.quantities import Bitrate, Share
+from pytest_pinet.model.quantities import Bitrate, Duration, PerGbit, PerSecond, Share
 
 # A metric's ID: pi4b:onboard/pair/tcp-P1-tx.
 _ID = re.compile(r"[^\s:/]+:[^\s:/]+(/[^\s/]+){2,3}")
@@ -101,12 +101,18 @@ def write_entries(path: Path, text: str) -> None:
 
 
 def _plain(value: object) -> object:
-    """Return a value as people write it: bit rates to 1 bit/s, shares to a millionth of a percent."""
+    """Return a value as people write it: bit rates to 1 bit/s, other values to a millionth."""
     match value:
         case Bitrate():
             return f"{_short(value.bps / 1e6)} Mbit/s"
         case Share():
             return f"{_short(value.fraction * 100)}%"
+        case Duration():
+            return f"{_short(value.seconds * 1000)} ms"
+        case PerSecond():
+            return f"{_short(value.number)}/s"
+        case PerGbit():
+            return f"{_short(value.number)}{value.of}/Gbit"
         case list() | tuple():
             return [_plain(one) for one in value]
         case Mapping():

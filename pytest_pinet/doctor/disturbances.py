@@ -251,7 +251,7 @@ def check_tolerances(bench: Bench) -> Sequence[Finding]:
 def judge_tolerances(lab: LabOfFile) -> list[Finding]:
     """Return tolerances below the smallest margin for their noise, and uncalibrated pairs. Raises ConfigError."""
     pairs = [e.combination for e in entries(lab, [PAIR]) if e.combination is not None]
-    baselines = {name: one.goodput for name, one in load_baselines(lab).items()}
+    baselines = {name: one.value for name, one in load_baselines(lab).items() if isinstance(one.value, Bitrate)}
     calibration = load_calibration(lab)
     command = f"pinet calibrate --lab {shlex.quote(lab.file)}"
     found = []

@@ -59,6 +59,7 @@ CHECKS = (
     Check("power-on", node_checks.check_power_on),
     Check("management", links.check_management),
     Check("iperf3 versions", node_checks.check_iperf3),
+    Check("tools of metrics", node_checks.check_tools),
     Check("board and NIC", links.check_board_and_nics),
     Check("network managers", links.check_managers, per_node=False),
     LINK_SPEED,

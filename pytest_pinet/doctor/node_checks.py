@@ -19,7 +19,8 @@ from pytest_pinet.lab.contention import PLACE_PREFIX
 from pytest_pinet.lab.node.node_login import answer_timeout_s, ssh_timeout_s
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.lab import Node
-from pytest_pinet.traffic.iperf3_version import OLDEST, Version, read_tool, too_old
+from pytest_pinet.traffic.exchange import missing, packages
+from pytest_pinet.traffic.iperf3_command import OLDEST, Version, read_tool, too_old
 
 # A power switch that fails faster than this has answered.
 SILENCE_S = 2.0
@@ -242,6 +243,19 @@ def check_iperf3(bench: Bench) -> Sequence[Finding]:
 
     missing = bench.in_parallel(look)
     return [*missing, *judge_iperf3({n.name: versions[n.name] for n in bench.ready if n.name in versions})]
+
+
+def check_tools(bench: Bench) -> Sequence[Finding]:
+    """Check for programs that only some metrics need. Tests of these metrics are skipped without them."""
+
+    def look(node: Node) -> Sequence[Finding]:
+        lacks = missing(bench.shell(node.name))
+        if not lacks:
+            return []
+        message = f"no {' and no '.join(lacks)}: tests that need {'them' if lacks[1:] else 'it'} are skipped"
+        return [Finding(Status.UNKNOWN, node.name, message, f"on that node: sudo apt-get install {packages(lacks)}")]
+
+    return bench.in_parallel(look)
 
 
 def judge_iperf3(versions: Mapping[str, Version]) -> list[Finding]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from statistics import median
 
 from pytest_pinet.evidence.counting import is_count
@@ -29,8 +28,6 @@ BEFORE_S = 10.0
 LEAST_PACKETS = 5
 # This many packets a second are traffic.
 TRAFFIC_PPS = 100
-# Readings further apart belong together only if the board still runs (s).
-GAP_S = 5.0
 NOT_READ = "its kernel messages are not read: the ssh user may read neither dmesg nor the journal"
 
 # Prints "boot ID", "log yes" or "log no", then samples, each after its own uptime: "12.3 eth0 RX TX CARRIER CHANGES
@@ -169,10 +166,10 @@ def kernel_sign(line: str, at_s: float) -> Sign | None:
 
 
 class LinkWatch:
-    """Follows one device of a board. ``name`` is the device's in messages."""
+    """Follows one device of a board. ``name`` is the device's in messages, ``switch`` is where its cable leads."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, switch: str) -> None:
+        self.name, self.switch = name, switch
         # The last samples with their time of the runner.
         self.recent: deque[tuple[float, Vitals]] = deque(maxlen=64)
         # When the device last sent, and last received.
@@ -264,40 +261,6 @@ class LinkWatch:
             return []
         self._standing.remove(way)
         return [self._sign(at_s, STALL, what, over=True, part=way)]
-
-
-class BoardWatch:
-    """Follows all watched devices of a board: ``links`` by device. Counts the seconds that were seen.
-
-    ``loaded_s`` are the seconds in which a device carried traffic.
-    """
-
-    def __init__(self, node: str, devices: Sequence[str]) -> None:
-        self.links: Mapping[str, LinkWatch] = {one: LinkWatch(f"{node} {one}") for one in devices}
-        self.watched_s = self.loaded_s = 0.0
-        self._last: tuple[float, int] | None = None
-
-    def begin_anew(self) -> None:
-        """Forget the samples: the board was booted, or its links were changed on purpose."""
-        self.links = {device: LinkWatch(link.name) for device, link in self.links.items()}
-        self._last = None
-
-    def add(self, samples: Sequence[Vitals], now_s: float, peers: Mapping[str, Sequence[LinkWatch]]) -> list[Sign]:
-        """Add the samples that arrived now; ``peers`` has the peers of each device."""
-        signs: list[Sign] = []
-        for uptime_s, together in groupby(samples, key=lambda one: one.uptime_s):
-            packets = 0
-            for one in together:
-                if one.device in self.links:
-                    packets += (one.rx or 0) + (one.tx or 0)
-                    at_s = now_s - (samples[-1].uptime_s - uptime_s)
-                    signs += self.links[one.device].add(at_s, one, peers.get(one.device, ()))
-            passed, moved = (0.0, 0) if self._last is None else (uptime_s - self._last[0], packets - self._last[1])
-            self._last = uptime_s, packets
-            if 0 < passed <= GAP_S:
-                self.watched_s += passed
-                self.loaded_s += passed if moved >= TRAFFIC_PPS * passed else 0.0
-        return signs
 
 
 # A slow link has less than this share of its usual goodput, in so many connections in a row; the usual goodput is the

@@ -325,7 +325,6 @@ def _needs_signatures(config: Mapping[str, str], words: Sequence[str]) -> bool:
 
 
 def _modules(build: Build) -> dict[str, Path]:
-    """Return the files of a build's modules by name."""
     trees = [Path(file.path) for file in build.of(BuildFileRole.MODULES)]
     found = {name: tree / module.path for tree in trees for name, module in build.modules.items()}
     for file in build.of(BuildFileRole.MODULE):

@@ -236,7 +236,6 @@ class Events:
         return self._monitor_of_qemu.fileno(), self._plugin.fileno()
 
     def close(self) -> None:
-        """Close all four sockets."""
         for one in (self._monitor, self._monitor_of_qemu, self.guest, self._plugin):
             one.close()
 

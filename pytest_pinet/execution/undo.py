@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
-from pytest_pinet.errors import first_line
+from pytest_pinet.errors import LinkError, first_line
 from pytest_pinet.execution import trace
 
 T = TypeVar("T")
@@ -49,6 +50,23 @@ class UndoStep:
         except Exception as error:
             return f"could not undo {self.what}: {first_line(error)}"
         return ""
+
+
+@contextmanager
+def undone(act: str) -> Iterator[UndoStack]:
+    """Yield a stack that is closed at the end, also after an error, which gets notes of the steps that failed.
+
+    Raises LinkError if only steps failed; ``act`` says what to do then.
+    """
+    undo = UndoStack()
+    try:
+        yield undo
+    except BaseException as error:
+        for failure in undo.close():
+            error.add_note(failure)
+        raise
+    if failures := undo.close():
+        raise LinkError("; ".join(failures), act)
 
 
 class UndoStack:

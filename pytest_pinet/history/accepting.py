@@ -18,7 +18,8 @@ from pytest_pinet.history.points import Point, Trend
 from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, RunPlace, course_of, without_course
 from pytest_pinet.judge.days import days_for_tolerance
 from pytest_pinet.judge.starts import Started, shows_level
-from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
+from pytest_pinet.model.figures import Better
+from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance, amount
 from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.verdict import Verdict
 
@@ -57,7 +58,7 @@ class Candidate:
     def spread(self) -> float:
         """Return the highest run over the lowest run, minus one."""
         assert self.baseline is not None, "only a baseline has runs"
-        runs = [run.bps for run in self.baseline.runs]
+        runs = [amount(run) for run in self.baseline.runs]
         return max(runs) / min(runs) - 1
 
 
@@ -78,6 +79,9 @@ def candidate(
     count as passed.
     """
     refused: Counter[str] = Counter()
+    if trend.kind.unit == "share" and trend.kind.better is Better.DOWN:
+        why = "shares near 0 have no useful logarithm: set an absolute limit"
+        return Candidate(trend.figure, None, why, refused)
     usable: list[Point] = []
     again = Counter(point.run for point in trend.points)
     for point in trend.points:
@@ -107,17 +111,19 @@ def candidate(
     days = [list(of_day) for _, of_day in groupby(unchanged, key=_day)][-MOST_DAYS:]
     chosen = [point for of_day in days for point in of_day[-RUNS_OF_A_DAY if len(days) > 1 else -MOST_DAYS :]]
     places, runs = zip(*(one for point in chosen for one in placed[id(point)]), strict=True)
+    show, found = trend.kind, Baseline(runs[0], runs, places=places)
+    value, *each = (show.quantity(show.of_rate(rate.bps)) for rate in (figure_of(found), *runs))
     accepted = AcceptedBaseline(
         trend.figure,
-        figure_of(Baseline(runs[0], runs, places=places)),
-        runs,
+        value,
+        tuple(each),
         _build_of(chosen),
         today,
         reason,
         sessions=_sessions_of(places),
         where=Where(""),
     )
-    missing = days_for_tolerance(accepted.baseline, tolerance)
+    missing = days_for_tolerance(accepted.baseline(trend.kind), tolerance)
     return Candidate(trend.figure, accepted, "", refused, len(days), missing, tolerance)
 
 
@@ -131,14 +137,17 @@ def _before_present(firsts: Sequence[Bitrate]) -> int:
 
 
 def connections_of(points: Sequence[Point]) -> list[list[tuple[RunPlace, Bitrate]]]:
-    """Return, for each run, its first connections that show their level, with their places.
+    """Return, for each run, its first connections that show their level, with their places, as rates (`Point.rate`).
 
     On a link with slow starts, a short connection may lie within its own: the gate judges its connections alike
     (`judge.starts`).
     """
     each = [(number, one) for number, point in enumerate(points) for one in point.connections if not one.excluded]
     shown = shows_level([_started(one) for _, one in each])
-    found: list[list[tuple[RunPlace, Bitrate]]] = [[] for _ in points]
+    found = [
+        [(_place(point, ConnectionRecord()), Bitrate(point.kind.rate(value))) for value in point.values[:_CONNECTIONS]]
+        for point in points
+    ]
     for (number, one), shows in zip(each, shown, strict=True):
         if shows and len(found[number]) < _CONNECTIONS:
             found[number].append((_place(points[number], one), Bitrate(float(round(one.goodput_bps)))))
@@ -171,10 +180,6 @@ def _is_good(point: Point, lower: bool) -> bool:
 def _missed(point: Point) -> str:
     """Return why a run did not pass: it missed its baseline, or its verdict."""
     return BELOW_BASELINE if point.verdict is Verdict.FAIL and point.of_baseline else str(point.verdict)
-
-
-def _rate(point: Point) -> float:
-    return point.goodput_bps or 0.0
 
 
 def _day(point: Point) -> date:
@@ -210,7 +215,7 @@ def _measured(point: Point) -> tuple[str, bool]:
 
 def _refusal(point: Point, again: bool) -> str:
     """Return why a run must not be part of a baseline; empty for a good run."""
-    if not point.goodput_bps or point.verdict not in (*_GOOD, *_UNCHANGED):
+    if not point.value or point.verdict not in (*_GOOD, *_UNCHANGED):
         return str(point.verdict)
     if again or any(one.excluded for one in point.connections):
         return "repeated"

@@ -11,6 +11,7 @@ from pytest_pinet.history.points import Point
 from pytest_pinet.history.trends import counts, differences_of
 from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, RunPlace
 from pytest_pinet.judge.days import compare_sets
+from pytest_pinet.model.figures import GOODPUT, Better, Figure
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.verdict import COMPARED, GOOD, Verdict
 
@@ -37,19 +38,27 @@ class RunSet:
 class Compared:
     """The comparison of metric ``figure``. A value is None if its side lacks it. ``change`` is B over A minus one.
 
+    ``kind`` has the unit of both values.
+
     ``skipped`` is the reason of the verdict ``skipped``: ``missing`` (only A has a value), ``new`` (only B) or ``not
     comparable``. ``differs`` says in words what differs between the newest runs of both sides: builds, boards, settings
     of the ends.
     """
 
     figure: str
-    a_bps: float | None
-    b_bps: float | None
+    a: float | None
+    b: float | None
     verdict: Verdict
     why: str
     change: float | None = None
     differs: tuple[str, ...] = ()
     skipped: str = ""
+    kind: Figure = GOODPUT
+
+    @property
+    def lost(self) -> float:
+        """The change, below 0 if B is worse; 0 if it is not known."""
+        return 0.0 if self.change is None else self.change if self.kind.better is Better.UP else -self.change
 
     @property
     def word(self) -> str:
@@ -65,7 +74,7 @@ def compared(a: RunSet, b: RunSet, tolerance: float) -> list[Compared]:
         for figure in figures
         for old, new in [(_of(a, figure), _of(b, figure))]
     ]
-    return sorted(found, key=lambda one: (WORDS.index(one.word), one.change or 0.0, one.figure))
+    return sorted(found, key=lambda one: (WORDS.index(one.word), one.lost, one.figure))
 
 
 def _of(side: RunSet, figure: str) -> list[Point]:
@@ -73,43 +82,45 @@ def _of(side: RunSet, figure: str) -> list[Point]:
 
 
 def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) -> Compared:
-    a_bps = statistics.median(_rate(point) for point in a) if a else None
-    b_bps = statistics.median(_rate(point) for point in b) if b else None
+    """Compare the rates in place of the values (`Point.rate`), in which the higher one is always better."""
+    if not a and not b:
+        why = "neither side has a value that can be judged"
+        return Compared(figure, None, None, Verdict.SKIPPED, why, skipped=NOT_COMPARABLE)
+    kind = (*a, *b)[-1].kind
+    a_bps, b_bps = (statistics.median(point.rate for point in side) if side else None for side in (a, b))
+    old, new = (None if bps is None else kind.of_rate(bps) for bps in (a_bps, b_bps))
+    found = Compared(figure, old, new, Verdict.SKIPPED, "", kind=kind)
     if a_bps is None or b_bps is None:
-        if a_bps is None and b_bps is None:
-            why = "neither side has a value that can be judged"
-            return Compared(figure, None, None, Verdict.SKIPPED, why, skipped=NOT_COMPARABLE)
         side, word = ("B", NEW) if a_bps is None else ("A", MISSING)
-        return Compared(figure, a_bps, b_bps, Verdict.SKIPPED, f"only {side} has a value", skipped=word)
+        return replace(found, why=f"only {side} has a value", skipped=word)
     if why := _mismatch(a, b):
-        return Compared(figure, a_bps, b_bps, Verdict.SKIPPED, why, skipped=NOT_COMPARABLE)
-    change = b_bps / a_bps - 1 if a_bps else None
+        return replace(found, why=why, skipped=NOT_COMPARABLE)
+    found = replace(found, change=new / old - 1 if old and new is not None else None)
     if not a_bps or not b_bps:
-        return _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
-    found = compare_sets(placed(a, a_bps), placed(b, b_bps), Tolerance(Share(tolerance)))
+        return _by_intervals(found, a, b, a_bps, b_bps, tolerance)
+    judged = compare_sets(placed(a, a_bps), placed(b, b_bps), Tolerance(Share(tolerance)))
     if len(a) >= LEAST_RUNS:
-        return Compared(figure, a_bps, b_bps, found.verdict, found.why, change)
-    few = _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
-    if few.verdict is Verdict.FAIL and found.verdict is not Verdict.FAIL:
+        return replace(found, verdict=judged.verdict, why=judged.why)
+    few = _by_intervals(found, a, b, a_bps, b_bps, tolerance)
+    if few.verdict is Verdict.FAIL and judged.verdict is not Verdict.FAIL:
         # The intervals know nothing of other days.
-        return replace(few, verdict=Verdict.INCONCLUSIVE, why=found.why)
+        return replace(few, verdict=Verdict.INCONCLUSIVE, why=judged.why)
     return few
 
 
 def placed(points: Sequence[Point], bps: float) -> Baseline:
-    """Return a baseline of this goodput with the runs of these points, their days, boots and link-ups."""
-    runs = [point for point in points if _rate(point) > 0]
+    """Return a baseline of this rate with the runs of these points, their days, boots and link-ups."""
+    runs = [point for point in points if point.rate > 0]
     places = (RunPlace(point.time.date().isoformat(), point.boot, point.link_up) for point in runs)
-    return Baseline(Bitrate(bps), tuple(Bitrate(_rate(point)) for point in runs), places=tuple(places))
+    return Baseline(Bitrate(bps), tuple(Bitrate(point.rate) for point in runs), places=tuple(places))
 
 
 def _by_intervals(
-    figure: str, a: Sequence[Point], b: Sequence[Point], a_bps: float, b_bps: float, tolerance: float
+    found: Compared, a: Sequence[Point], b: Sequence[Point], a_bps: float, b_bps: float, tolerance: float
 ) -> Compared:
     """Compare by the runs' own confidence intervals, because there are only few runs."""
     a_low, a_high = _interval(a)
     b_low, b_high = _interval(b)
-    change = b_bps / a_bps - 1 if a_bps else 0.0
     if b_bps < a_bps * (1 - tolerance):
         verdict = Verdict.FAIL if b_high < a_low else Verdict.INCONCLUSIVE
     elif b_bps > a_bps * (1 + tolerance) and b_low > a_high:
@@ -118,13 +129,13 @@ def _by_intervals(
         verdict = Verdict.PASS
     why = "the intervals of A and B overlap; " if verdict is Verdict.INCONCLUSIVE else ""
     runs = f"{len(a)} against {len(b)} run{'s' if len(b) > 1 else ''}"
-    return Compared(figure, a_bps, b_bps, verdict, why + runs, change)
+    return replace(found, verdict=verdict, why=why + runs, change=found.change or 0.0)
 
 
 def _interval(points: Sequence[Point]) -> tuple[float, float]:
-    lows = [point.interval_bps[0] if point.interval_bps else _rate(point) for point in points]
-    highs = [point.interval_bps[1] if point.interval_bps else _rate(point) for point in points]
-    return min(lows), max(highs)
+    ends = [[point.kind.rate(one) for one in point.interval] if point.interval else [point.rate] for point in points]
+    rates = [one for both in ends for one in both]
+    return min(rates), max(rates)
 
 
 def _mismatch(a: Sequence[Point], b: Sequence[Point]) -> str:
@@ -133,10 +144,6 @@ def _mismatch(a: Sequence[Point], b: Sequence[Point]) -> str:
         return "one side is emulated, the other was measured on hardware"
     parameters = {point.parameters for point in (*a, *b) if point.parameters}
     return "measured with different parameters" if len(parameters) > 1 else ""
-
-
-def _rate(point: Point) -> float:
-    return point.goodput_bps or 0.0
 
 
 def exit_code(found: Sequence[Compared]) -> int:

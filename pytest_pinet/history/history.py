@@ -85,12 +85,12 @@ def import_results(store: HistoryStore, path: Path) -> bool:
 
 
 FORMAT = "pytest-pinet history"
-VERSION = 2
+VERSION = 3
 _POINT = TypeAdapter(Point)
 
 
 def lines_of(runs: Iterable[tuple[StoredRun, list[Point]]]) -> Iterator[str]:
-    """Yield a heading, then each run followed by its points. Times are ISO 8601, rates are in bit/s."""
+    """Yield a heading, then each run followed by its points. Times are ISO 8601, values in the unit of their kind."""
     yield _line({"format": FORMAT, "version": VERSION})
     for run, points in runs:
         yield _line({"run": run.dump()})

@@ -22,7 +22,8 @@ from pytest_pinet.history.points import RUN, TIME, Column, LevelChange, Point, P
 from pytest_pinet.history.trends import comparable
 from pytest_pinet.judge.baseline import Baseline
 from pytest_pinet.judge.days import compare_sets
-from pytest_pinet.model.quantities import Share, Tolerance
+from pytest_pinet.model.figures import GOODPUT, Figure
+from pytest_pinet.model.quantities import Share, Tolerance, amount
 from pytest_pinet.model.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -46,15 +47,15 @@ class LossState(StrEnum):
 
 @dataclass(frozen=True)
 class BestMonth:
-    """The month (``2026-07``) with the highest median level."""
+    """The month (``2026-07``) with the best median level."""
 
     month: str
-    goodput_bps: float
+    level: float
 
 
 @dataclass(frozen=True)
 class Loss:
-    """The level of metric ``figure`` fell and did not recover. ``since`` is the time of ``run``, the first lower one.
+    """The level of metric ``figure`` got worse and did not recover. ``since`` is the time of ``run``, the first worse.
 
     ``change`` is the level change that began the loss; None if the loss began before the runs that are known.
     ``acknowledgement`` is what a user wrote about the loss, also if it has expired.
@@ -64,16 +65,17 @@ class Loss:
     lab: str
     run: str
     since: datetime
-    before_bps: float
-    now_bps: float
+    before: float
+    now: float
     state: LossState
     change: LevelChange | None = None
     acknowledgement: Acknowledgement | None = None
+    kind: Figure = GOODPUT
 
     @property
     def relative(self) -> float:
-        """The present level over the old one, minus one: -0.05 is 5 % slower."""
-        return self.now_bps / self.before_bps - 1
+        """The present level over the old one, minus one: -0.05 is 5 % less."""
+        return self.now / self.before - 1
 
     @property
     def is_open(self) -> bool:
@@ -87,27 +89,32 @@ class Loss:
 
 @dataclass(frozen=True)
 class MetricLevel:
-    """The present level of a metric; ``now_bps`` is None if no run counts.
+    """The present level of a metric; ``now`` is None if no run counts.
 
-    ``since_baseline`` and ``since_best_month`` are changes (-0.05: 5 % slower); None if the other value is not known.
+    ``since_baseline`` and ``since_best_month`` are changes (-0.05: 5 % less); None if the other value is not known.
     """
 
-    now_bps: float | None = None
+    now: float | None = None
     since_baseline: float | None = None
     best_month: BestMonth | None = None
     loss: Loss | None = None
+    kind: Figure = GOODPUT
+
+    def is_below(self, bps: float) -> bool:
+        """Return whether the level is worse, by more than what matters, than that of this rate (`Point.rate`)."""
+        return (0.0 if self.now is None else self.kind.rate(self.now)) * (1 + MATTERS) < bps
 
     @property
     def since_best_month(self) -> float | None:
         """The present level over that of the best month, minus one."""
-        if self.now_bps is None or self.best_month is None:
+        if self.now is None or self.best_month is None:
             return None
-        return self.now_bps / self.best_month.goodput_bps - 1
+        return self.now / self.best_month.level - 1
 
 
 @dataclass(frozen=True)
 class _Course:
-    """The points that can be compared with the newest one, and the level at each.
+    """The points that can be compared with the newest one, and the level at each as a rate (`Point.rate`).
 
     ``all_points`` are all points of the metric, ``indices`` the places of the comparable ones.
     """
@@ -115,6 +122,7 @@ class _Course:
     all_points: Points
     indices: Sequence[int]
     levels: Sequence[float]
+    kind: Figure
 
     @property
     def now(self) -> float:
@@ -139,22 +147,24 @@ def level_of(trend: Trend, today: date) -> MetricLevel:
     if course is None:
         return MetricLevel()
     baseline = trend.baseline if course.point(-1).scale == 1 else None
+    now, kind = trend.kind.of_rate(course.now), trend.kind
     return MetricLevel(
-        course.now,
-        None if baseline is None else course.now / baseline.goodput.bps - 1,
+        now,
+        None if baseline is None else now / amount(baseline.value) - 1,
         _best_month(course),
         _loss(trend, course, today),
+        kind,
     )
 
 
 def _newest(trend: Trend) -> _Course | None:
     """Return the course of the newest points that count; None if there are none, or their levels are not known."""
-    groups = [group for group in comparable(trend.points) if trend.levels_bps]
+    groups = [group for group in comparable(trend.points) if trend.levels]
     if not groups:
         return None
     group = max(groups, key=lambda own: own[-1])
-    levels = [level for index in group if (level := trend.levels_bps[index]) is not None]
-    return _Course(trend.points, group, levels)
+    levels = [trend.kind.rate(level) for index in group if (level := trend.levels[index]) is not None]
+    return _Course(trend.points, group, levels, trend.kind)
 
 
 def _best_month(course: _Course) -> BestMonth | None:
@@ -165,23 +175,32 @@ def _best_month(course: _Course) -> BestMonth | None:
         first = times[begin].replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         end = bisect_left(times, (first + _MORE_THAN_A_MONTH).replace(day=1), begin)
         if end - begin >= LEAST_RUNS:
-            known.append(BestMonth(f"{first.year}-{first.month:02}", statistics.median(course.levels[begin:end])))
+            known.append((statistics.median(course.levels[begin:end]), f"{first.year}-{first.month:02}"))
         begin = end
-    return max(known, key=lambda one: (round(one.goodput_bps), one.month)) if len(known) > 1 else None
+    if len(known) < 2:
+        return None
+    best, month = max(known, key=lambda one: (round(one[0]), one[1]))
+    return BestMonth(month, course.kind.of_rate(best))
 
 
 def _loss(trend: Trend, course: _Course, today: date) -> Loss | None:
     baseline = trend.baseline if course.point(-1).scale == 1 else None
-    begin = 0 if baseline is None else _place(course, baseline.date, baseline.goodput.bps)
+    accepted = None if baseline is None else baseline.baseline(trend.kind)
+    begin = 0 if baseline is None or accepted is None else _place(course, baseline.date, accepted.figure.bps)
     if (found := _fall(course, begin)) is not None:
         peak, at = found
         loss = _with_change(trend, course, at, course.levels[peak])
-    elif baseline is not None and _below(course, baseline.baseline, baseline.date):
+    elif baseline is not None and accepted is not None and _below(course, accepted, baseline.date):
         first = course.point(min(course.until(baseline.date), len(course.levels) - 1))
-        loss = Loss(trend.figure, trend.lab, first.run, first.time, baseline.goodput.bps, course.now, LossState.OPEN)
+        loss = _loss_of(trend, course, first, accepted.figure.bps)
     else:
         return None
     return _acknowledged(loss, trend.acknowledgement, course, today)
+
+
+def _loss_of(trend: Trend, course: _Course, first: Point, before_bps: float, change: LevelChange | None = None) -> Loss:
+    before, now = map(trend.kind.of_rate, (before_bps, course.now))
+    return Loss(trend.figure, trend.lab, first.run, first.time, before, now, LossState.OPEN, change, kind=trend.kind)
 
 
 def _place(course: _Course, day: date, bps: float) -> int:
@@ -211,10 +230,10 @@ def _fall(course: _Course, begin: int) -> tuple[int, int] | None:
 def _with_change(trend: Trend, course: _Course, at: int, before_bps: float) -> Loss:
     """Return the loss that begins at point ``at``, with the change of the level there."""
     places = {run: index for index, run in enumerate(course.column(RUN))}
-    falls = [change for change in trend.changes if change.relative < 0 and change.run in places]
+    falls = [change for change in trend.changes if change.is_loss and change.run in places]
     change = min(falls, key=lambda one: abs(places[one.run] - at), default=None)
     first = course.point(at if change is None or change.gradual else places[change.run])
-    return Loss(trend.figure, trend.lab, first.run, first.time, before_bps, course.now, LossState.OPEN, change)
+    return _loss_of(trend, course, first, before_bps, change)
 
 
 def _below(course: _Course, baseline: Baseline, day: date) -> bool:
@@ -230,9 +249,9 @@ def _acknowledged(loss: Loss, known: Acknowledgement | None, course: _Course, to
     """Return the loss with its acknowledgement. It does not cover a fall below the level that was acknowledged."""
     if known is None or known.date < loss.since.date():
         return loss
-    seen = course.until(known.date) > 0
-    fell = _fall(course, _place(course, known.date, known.goodput.bps)) is not None
-    if fell or (not seen and course.now <= known.goodput.bps * (1 - MATTERS)):
+    seen, bps = course.until(known.date) > 0, course.kind.rate(amount(known.value))
+    fell = _fall(course, _place(course, known.date, bps)) is not None
+    if fell or (not seen and course.now <= bps * (1 - MATTERS)):
         return loss
     state = LossState.ACKNOWLEDGED if today <= known.until else LossState.EXPIRED
     return replace(loss, state=state, acknowledgement=known)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self, overload
 from sqlalchemy import Connection, Row, Table, and_, bindparam, case, func, or_, select
 
 from pytest_pinet.history.levels import LEAST_RUNS
-from pytest_pinet.history.points import Column, Figure, Point, Points, T
+from pytest_pinet.history.points import Column, Point, Points, StoredMetric, T
 from pytest_pinet.history.tables import (
     CONTEXTS,
     OF_CONTEXT,
@@ -27,10 +27,10 @@ from pytest_pinet.history.tables import (
     RUNS,
     SERIES,
     facts_of_run,
-    figure_of,
     in_pieces,
     insert_into,
     instant,
+    metric_of,
     parse_context,
     point_of,
     time_of,
@@ -49,7 +49,7 @@ _VERDICTS = tuple(map(Verdict, ("pass", "marginal", "improved", "fail", "inconcl
 _CODES = {verdict: code for code, verdict in enumerate(_VERDICTS)}
 _BAD = frozenset(code for verdict, code in _CODES.items() if verdict not in GOOD)
 # The fields of a point that are made from its numbers.
-_MADE = ("time", "scale", "verdict", "reason", "goodput_bps", "interval_bps", "limit_bps", "oracle_bps")
+_MADE = ("time", "scale", "verdict", "reason", "value", "interval", "limit", "oracle")
 _COUNTED = frozenset(_CODES[verdict] for verdict in COUNTED)
 
 
@@ -60,7 +60,7 @@ class Numbers(NamedTuple):
     run: int
     number: int
     context: int
-    goodput: float
+    value: float
     low: float
     high: float
     limit: float
@@ -71,10 +71,10 @@ class Numbers(NamedTuple):
     @classmethod
     def of(cls, point: Point, run: int, context: int) -> Self:
         """Return the numbers of a point."""
-        known = (point.goodput_bps, *(point.interval_bps or (None, None)), point.limit_bps, point.oracle_bps)
-        rates = [math.nan if bps is None else bps for bps in known]
+        known = (point.value, *(point.interval or (None, None)), point.limit, point.oracle)
+        values = [math.nan if one is None else one for one in known]
         place = (instant(point.time), run, point.number)
-        return cls._make((*place, context, *rates, point.scale, _CODES[point.verdict]))
+        return cls._make((*place, context, *values, point.scale, _CODES[point.verdict]))
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -139,8 +139,8 @@ def _head(series: Row[Any], new: Sequence[Numbers]) -> dict[str, float]:
     """Return what changes in a row of SERIES. For the best level, late points count as if they were the newest."""
     runs, total, best = series.runs, series.total, series.best
     for one in new:
-        if one.verdict in _COUNTED and not math.isnan(one.goodput):
-            runs, total = runs + 1, total + one.goodput
+        if one.verdict in _COUNTED and not math.isnan(one.value):
+            runs, total = runs + 1, total + series.kind.rate(one.value)
             if runs == _IN_A_ROW:
                 runs, total, best = 0, 0.0, max(best, total / runs)
     newest = max(_newest_place(series), new[-1].place) if series.points else new[-1].place
@@ -152,7 +152,7 @@ def _head(series: Row[Any], new: Sequence[Numbers]) -> dict[str, float]:
 
 
 def best_levels(connection: Connection) -> dict[tuple[str, str], float]:
-    """Return the best mean goodput (bit/s) of a few runs in a row, by metric and lab."""
+    """Return the best mean (as a rate: `Point.rate`) of a few runs in a row, by metric and lab."""
     of = SERIES.c
     rows = connection.execute(select(of.figure, of.lab, of.runs, of.total, of.best))
     best = {(figure, lab): max(level, total / n if n >= LEAST_RUNS else 0.0) for figure, lab, n, total, level in rows}
@@ -223,10 +223,10 @@ class PackedPoints(Points):
 
     def _column(self, name: str) -> Sequence[Any]:
         own = self._numbers
-        rates = {"goodput_bps": own.goodput, "limit_bps": own.limit, "oracle_bps": own.oracle}
+        rates = {"value": own.value, "limit": own.limit, "oracle": own.oracle}
         if name in rates:
             return [None if bps != bps else bps for bps in rates[name]]
-        if name == "interval_bps":
+        if name == "interval":
             return [None if low != low else (low, high) for low, high in zip(own.low, own.high, strict=True)]
         if name == "time":
             return list(map(time_of, own.time))
@@ -254,7 +254,7 @@ class PackedPoints(Points):
 
 def newest_points(
     connection: Connection, series: Sequence[Row[Any]], last: int
-) -> Iterator[tuple[Figure, PackedPoints]]:
+) -> Iterator[tuple[StoredMetric, PackedPoints]]:
     """Yield the last points of these rows of SERIES, oldest first."""
     columns = _columns(connection, [one.key for one in series], last)
     runs = _shared(connection, RUNS, "record", facts_of_run, (own.run for own in columns.values()))
@@ -264,7 +264,7 @@ def newest_points(
         if one.key in columns:
             figure = {name: getattr(one, name) for name in OF_SERIES}
             more = (reasons[one.key], newest[one.key])
-            yield figure_of(one), PackedPoints(columns[one.key], figure, runs, contexts, *more)
+            yield metric_of(one), PackedPoints(columns[one.key], figure, runs, contexts, *more)
 
 
 def _columns(connection: Connection, keys: Sequence[int], last: int) -> dict[int, _Columns]:

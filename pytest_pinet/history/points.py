@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
 from pydantic import Field
 
 from pytest_pinet.history.differences import name_of
+from pytest_pinet.model.figures import GOODPUT, Better, Figure
 from pytest_pinet.model.record.base import Rare, Record
 from pytest_pinet.model.record.change import (
     EXACT,
@@ -143,8 +144,10 @@ class Point:
     """One metric's value in one run.
 
     ``run`` names the run in the history, ``session`` its pytest session. ``figure`` is the ID of the metric
-    (``pi4b:onboard/pair/tcp-P1-tx``). After an ``error`` it is the ID of the combination alone; then ``direction`` is
-    empty and ``goodput_bps`` is None. Pings and values of exact boards have an ID, but no goodput either.
+    (``pi4b:onboard/pair/tcp-P1-tx``), ``direction`` its last part: ``tx``, or the name of a value beside goodput.
+    After an ``error`` the ID is that of the combination alone; then ``direction`` is empty and ``value`` is None. Pings
+    and values of exact boards have an ID, but no value either. ``kind`` has the unit of ``value``, ``interval``,
+    ``limit``, ``oracle`` (the physical limit) and ``values`` (of each connection, beside goodput), and the better side.
 
     ``serials`` are the boards' serial numbers, by end. ``artefacts`` are paths relative to the run folder ``folder``.
     ``of_baseline``: the limit was relative to an accepted baseline.
@@ -164,12 +167,12 @@ class Point:
     figure: str
     combination: str
     direction: str
-    goodput_bps: float | None
+    value: float | None
     verdict: Verdict
-    interval_bps: tuple[float, float] | None = None
-    limit_bps: float | None = None
+    interval: tuple[float, float] | None = None
+    limit: float | None = None
     of_baseline: bool = False
-    oracle_bps: float | None = None
+    oracle: float | None = None
     reason: str = ""
     build: Mapping[str, str | None] = field(default_factory=dict)
     serials: Mapping[str, str] = field(default_factory=dict)
@@ -191,6 +194,13 @@ class Point:
     link_up: str = ""
     instructions: float | None = None
     packets_per_second: float | None = None
+    kind: Figure = GOODPUT
+    values: tuple[float, ...] = ()
+
+    @property
+    def rate(self) -> float:
+        """The rate (bit/s) that the judges of goodput take in place of the value; 0 without a value."""
+        return 0.0 if self.value is None else self.kind.rate(self.value)
 
     @property
     def is_exact(self) -> bool:
@@ -200,7 +210,7 @@ class Point:
     @property
     def is_measured(self) -> bool:
         """Whether the run has a value or a verdict of this metric."""
-        return self.goodput_bps is not None or self.verdict in (*GOOD, Verdict.FAIL)
+        return self.value is not None or self.verdict in (*GOOD, Verdict.FAIL)
 
     @property
     def build_name(self) -> str:
@@ -210,7 +220,7 @@ class Point:
     @property
     def share(self) -> float | None:
         """The share of the physical limit that was reached."""
-        return self.goodput_bps / self.oracle_bps if self.goodput_bps is not None and self.oracle_bps else None
+        return self.value / self.oracle if self.value is not None and self.oracle else None
 
 
 @dataclass(frozen=True)
@@ -224,10 +234,10 @@ TIME = Column[datetime]("time")
 RUN = Column[str]("run")
 VERDICT = Column[Verdict]("verdict")
 REASON = Column[str]("reason")
-GOODPUT = Column[float | None]("goodput_bps")
-INTERVAL = Column[tuple[float, float] | None]("interval_bps")
-LIMIT = Column[float | None]("limit_bps")
-ORACLE = Column[float | None]("oracle_bps")
+VALUE = Column[float | None]("value")
+INTERVAL = Column[tuple[float, float] | None]("interval")
+LIMIT = Column[float | None]("limit")
+ORACLE = Column[float | None]("oracle")
 SCALE = Column[float]("scale")
 PARAMETERS = Column[str]("parameters")
 EMULATED = Column[bool]("emulated")
@@ -257,24 +267,30 @@ class LevelChange:
     run: str
     last_before: str
     time: datetime
-    before_bps: float
-    after_bps: float
+    before: float
+    after: float
     build_before: Mapping[str, str | None]
     build_after: Mapping[str, str | None]
     first_possible: str
     last_possible: str
     differs: tuple[str, ...] = ()
     gradual: bool = False
+    kind: Figure = GOODPUT
 
     @property
     def relative(self) -> float:
-        """The new level over the old one, minus one: -0.05 is 5 % slower."""
-        return self.after_bps / self.before_bps - 1
+        """The new level over the old one, minus one: -0.05 is 5 % less."""
+        return self.after / self.before - 1
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the new level is the worse one."""
+        return (self.relative < 0) is (self.kind.better is Better.UP)
 
 
 @dataclass(frozen=True)
 class Trend:
-    """A metric's points in one lab, oldest first. ``levels_bps`` is its level at each point (None: no value).
+    """A metric's points in one lab, oldest first. ``levels`` is its level at each point (None: no value).
 
     ``baseline`` and ``acknowledgement`` are what users decided about the metric.
     """
@@ -284,13 +300,18 @@ class Trend:
     points: Points
     baseline: AcceptedBaseline | None = None
     changes: tuple[LevelChange, ...] = ()
-    levels_bps: tuple[float | None, ...] = ()
+    levels: tuple[float | None, ...] = ()
     acknowledgement: Acknowledgement | None = None
 
     @property
     def last(self) -> Point | None:
         """The newest point."""
         return self.points[-1] if self.points else None
+
+    @property
+    def kind(self) -> Figure:
+        """The unit of the values, and the better side."""
+        return self.points[-1].kind if self.points else GOODPUT
 
 
 @dataclass(frozen=True)
@@ -329,7 +350,7 @@ class Suspicion(RememberedBoard):
 
 
 @dataclass(frozen=True)
-class Figure:
+class StoredMetric:
     """A metric of a lab in the history: the number of its points, and the time of the newest."""
 
     id: str

@@ -13,9 +13,11 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import quoted
 from pytest_pinet.history.points import Point, StoredRun, gate_of, metric_id
 from pytest_pinet.history.results_file import broken, moment
+from pytest_pinet.model.figures import GOODPUT
+from pytest_pinet.model.judgement import FigureJudgement
 from pytest_pinet.model.record.measurement import ConnectionRecord, DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
-from pytest_pinet.model.verdict import GOOD
+from pytest_pinet.model.verdict import GOOD, Verdict
 
 # Behind the ID of a value of build or state B.
 OF_B = " (B)"
@@ -83,17 +85,20 @@ def _check_rates(*rates: float | None) -> None:
 
 
 def check_point(point: Point) -> None:
-    """Check that the names, the rates, the scale and the number of a point are possible. Raises ValueError."""
+    """Check that the names, the values, the scale and the number of a point are possible. Raises ValueError."""
     _check_names(point.figure, point.combination, point.direction, point.lab, point.boot, point.link_up)
     _check_names(point.parameters, *point.artefacts)
     # The store keeps it in 32 bits.
     if not 0 <= point.number < 2**32:
         raise ValueError(f"a point with the number {point.number}")
-    rates = [point.goodput_bps, point.limit_bps, point.oracle_bps, *(point.interval_bps or ())]
-    rates += [one.goodput_bps for one in point.connections]
-    _check_rates(*rates)
-    if (point.goodput_bps or 0) < 0:
-        raise ValueError(f"a goodput of {point.goodput_bps:g} bit/s")
+    values = [point.value, point.limit, point.oracle, *(point.interval or ()), *point.values]
+    values += [one.goodput_bps for one in point.connections]
+    if point.kind == GOODPUT:
+        _check_rates(*values)
+    elif not all(abs(value or 0.0) < MAX_BPS for value in values):
+        raise ValueError(f"a value beyond {MAX_BPS:g}")
+    if (point.value or 0) < 0:
+        raise ValueError(f"a {point.kind.name} of {point.value:g} {point.kind.unit}")
     if not 0 < point.scale <= 1:
         raise ValueError(f"a scale of {point.scale:g}")
 
@@ -154,14 +159,16 @@ def _of_result(result: ResultRecord, run: StoredRun) -> Iterable[dict[str, Any]]
         "instructions": result.exact.b.instructions if result.exact is not None else None,
         "packets_per_second": result.exact.b.packets_per_second if result.exact is not None else None,
     }
-    if not result.directions:
+    for name, figure in (result.figures or {}).items():
+        yield {**shared, "figure": f"{result.id}-{name}", "direction": name, **_of_figure(name, figure)}
+    if not result.directions and not result.figures:
         yield {
             **shared,
             # A result without goodput by nature, such as pings, keeps its own ID. A failed one has the combination's
             # ID.
             "figure": result.id if result.has_no_rate else result.combination.id,
             "direction": "",
-            "goodput_bps": None,
+            "value": None,
             "verdict": result.verdict,
             "reason": clean(result.message),
         }
@@ -169,8 +176,25 @@ def _of_result(result: ResultRecord, run: StoredRun) -> Iterable[dict[str, Any]]
         found = _of_direction(direction)
         if result.exact is not None:
             # The octets in a second of virtual time are no goodput.
-            found |= dict.fromkeys(("goodput_bps", "interval_bps", "limit_bps"))
+            found |= dict.fromkeys(("value", "interval", "limit"))
         yield {**shared, "figure": metric_id(result.id, way), "direction": way, **found}
+
+
+def metrics_of(result: ResultRecord) -> dict[str, Verdict]:
+    """Return the verdict of each value of a result that has a trend, by the last part of its ID.
+
+    Costs of traffic have one only if they fail, since they would hide the goodput.
+    """
+    ways = {} if result.exact is not None else {way: one.verdict for way, one in result.directions.items()}
+    figures = {name: one.verdict for name, one in (result.figures or {}).items()}
+    return {**ways, **{name: one for name, one in figures.items() if not ways or one is Verdict.FAIL}}
+
+
+def value_of(result: ResultRecord, name: str) -> dict[str, Any]:
+    """Return the fields of a point with this value of a result: a direction, or a value beside goodput."""
+    if name in result.directions:
+        return _of_direction(result.directions[name])
+    return _of_figure(name, (result.figures or {})[name])
 
 
 def reason_of(direction: DirectionRecord) -> str:
@@ -191,16 +215,30 @@ def newest(points: Iterable[Point]) -> list[Point]:
 
 def _of_direction(direction: DirectionRecord) -> dict[str, Any]:
     return {
-        "goodput_bps": direction.goodput_bps,
-        "interval_bps": direction.interval_bps,
-        "limit_bps": direction.limit_bps,
+        "value": direction.goodput_bps,
+        "interval": direction.interval_bps,
+        "limit": direction.limit_bps,
         "of_baseline": direction.limit is not None and direction.limit.baseline is not None,
         # An exact board has no physical limit.
-        "oracle_bps": direction.oracle_bps or None,
+        "oracle": direction.oracle_bps or None,
         "verdict": direction.verdict,
         "reason": clean(reason_of(direction)),
         "connections": tuple(_connection(one) for one in direction.connections),
         "state": direction.state,
+    }
+
+
+def _of_figure(name: str, one: FigureJudgement) -> dict[str, Any]:
+    return {
+        "kind": one.kind(name),
+        "value": one.value,
+        "values": one.values,
+        "interval": one.interval,
+        "limit": None if one.limit is None else one.limit.number,
+        "of_baseline": one.limit is not None and one.limit.baseline is not None,
+        "verdict": one.verdict,
+        "reason": clean(one.reason),
+        "state": one.state,
     }
 
 

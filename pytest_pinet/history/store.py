@@ -23,12 +23,12 @@ from pytest_pinet.history.packed import Numbers, best_levels, newest_points, pac
 from pytest_pinet.history.points import (
     LONG_LENGTH,
     USUAL_LENGTH,
-    Figure,
     OutOfService,
     Point,
     PointList,
     Points,
     RememberedBoard,
+    StoredMetric,
     StoredRun,
     Trend,
 )
@@ -43,8 +43,8 @@ from pytest_pinet.history.tables import (
     RUNS,
     SERIES,
     context_row,
-    figure_of,
     insert_into,
+    metric_of,
     point_row,
     points_of,
     run_of,
@@ -54,6 +54,7 @@ from pytest_pinet.history.tables import (
     value_of,
 )
 from pytest_pinet.history.trends import NOTHING, trend
+from pytest_pinet.model.quantities import amount
 
 # What the result of a search depends on.
 _PACKAGE = Path(__file__).parents[1]
@@ -261,7 +262,7 @@ class HistoryStore:
             return PointList(reversed(points_of(connection.execute(query))))
 
     def best_levels(self) -> dict[tuple[str, str], float]:
-        """Return the best mean goodput (bit/s) of a few runs in a row, by metric and lab.
+        """Return the best mean (as a rate: `Point.rate`) of a few runs in a row, by metric and lab.
 
         If this mean is no better than the present level, nothing was lost.
         """
@@ -270,7 +271,7 @@ class HistoryStore:
 
     def latest(
         self, last: int, lab: str | None = None, only: Container[tuple[str, str]] | None = None
-    ) -> Iterator[tuple[Figure, Points]]:
+    ) -> Iterator[tuple[StoredMetric, Points]]:
         """Yield the last points of every metric, by metric, for reports. See `PackedPoints` for what they lack.
 
         ``only``: of these metrics, each with its lab.
@@ -295,8 +296,9 @@ class HistoryStore:
             key = figure.id, figure.lab
             courses = MetricCourses(stored.get(key, ""))
             found = trend(*key, points, self._reviewed, find=courses.find)
-            level = next((bps for bps in reversed(found.levels_bps) if bps is not None), None)
-            if found.baseline is not None and level is not None and level < found.baseline.goodput.bps:
+            level = next((one for one in reversed(found.levels) if one is not None), None)
+            rate = found.kind.rate
+            if found.baseline is not None and level is not None and rate(level) < rate(amount(found.baseline.value)):
                 found = trend(*key, self.points(*key, last), self._reviewed, find=courses.find)
             if courses.changed:
                 new[key] = courses.content
@@ -323,10 +325,10 @@ class HistoryStore:
             points = points_of(connection.execute(_POINTS.where(POINTS.c.run == key)))
         return sorted(points, key=lambda point: (point.figure, point.number))
 
-    def figures(self, lab: str | None = None) -> list[Figure]:
+    def figures(self, lab: str | None = None) -> list[StoredMetric]:
         """Return all metrics by ID, of one lab or of all labs."""
         with self._database.reading() as connection:
-            return [figure_of(row) for row in connection.execute(_all_series(lab))]
+            return [metric_of(row) for row in connection.execute(_all_series(lab))]
 
     def runs(self, last: int | None = None, lab: str | None = None, start: str = "") -> list[StoredRun]:
         """Return the last runs, oldest first; of one lab, and with IDs that begin with ``start``."""

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Connection,
+    Dialect,
     Float,
     ForeignKey,
     Index,
@@ -29,17 +30,40 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TypeDecorator,
     UniqueConstraint,
     select,
 )
 
-from pytest_pinet.history.points import Figure, OutOfService, Point, StoredRun, Suspicion
+from pytest_pinet.history.points import OutOfService, Point, StoredMetric, StoredRun, Suspicion
 from pytest_pinet.history.results_file import moment
+from pytest_pinet.model.figures import Figure
 from pytest_pinet.model.verdict import Verdict
 
 V = TypeVar("V")
+_KIND = TypeAdapter(Figure)
+
+
+class KindText(TypeDecorator[Figure]):
+    """The kind of the values of a metric, as JSON."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Figure | None, dialect: Dialect) -> str | None:
+        return None if value is None else _KIND.dump_json(value).decode()
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Figure | None:
+        return None if value is None else _kind(value)
+
+
+@lru_cache
+def _kind(text: str) -> Figure:
+    return _KIND.validate_json(text)
+
+
 # The number of this schema. Change it with the tables, the JSON, or the packed numbers of a point.
-VERSION = 2
+VERSION = 3
 METADATA = MetaData()
 # SQLite numbers rows automatically for INTEGER only.
 _KEY = BigInteger().with_variant(Integer, "sqlite")
@@ -71,6 +95,7 @@ SERIES = Table(
     Column("figure", Text, nullable=False),
     Column("combination", Text, nullable=False),
     Column("direction", Text, nullable=False),
+    Column("kind", KindText, nullable=False),
     Column("points", BigInteger, nullable=False, default=0),
     Column("time", BigInteger, nullable=False, default=0),
     Column("run", BigInteger, nullable=False, default=0),
@@ -101,7 +126,7 @@ POINTS = Table(
     Column("run", ForeignKey("pinet_runs.key"), primary_key=True, autoincrement=False),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("context", ForeignKey("pinet_contexts.key"), nullable=False),
-    Column("goodput", Float),
+    Column("value", Float),
     Column("verdict", String(16), nullable=False),
     Column("reason", Text, nullable=False),
     Column("record", Text, nullable=False),
@@ -141,8 +166,8 @@ NEWEST = (POINTS.c.time.desc(), POINTS.c.run.desc(), POINTS.c.number.desc())
 # The fields of a point by the table that has them.
 OF_RUN = ("run", "session", "emulated", "folder", "complete", "pinet")
 OF_CONTEXT = ("build", "serials", "versions", "settings", "parameters", "of_baseline")
-OF_SERIES = ("lab", "figure", "combination", "direction")
-_OWN_COLUMNS = ("time", "number", "goodput_bps", "verdict", "reason")
+OF_SERIES = ("lab", "figure", "combination", "direction", "kind")
+_OWN_COLUMNS = ("time", "number", "value", "verdict", "reason")
 # SQLite accepts so many values in a query.
 _MOST_KEYS = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -212,7 +237,7 @@ def point_row(point: Point, run: int, series: int, context: int) -> dict[str, An
         "run": run,
         "number": point.number,
         "context": context,
-        "goodput": point.goodput_bps,
+        "value": point.value,
         "verdict": point.verdict.value,
         "reason": point.reason,
         "record": text_of(point, (*OF_RUN, *OF_CONTEXT, *OF_SERIES, *_OWN_COLUMNS)),
@@ -223,7 +248,7 @@ def select_points() -> Select[Any]:
     """Return the query for what `points_of` needs."""
     of = POINTS.c
     texts = (of.record, CONTEXTS.c.content, RUNS.c.record.label("of_run"))
-    own = (of.time, of.number, of.goodput.label("goodput_bps"), of.verdict, of.reason)
+    own = (of.time, of.number, of.value, of.verdict, of.reason)
     return (
         select(*texts, *own, *(SERIES.c[name] for name in OF_SERIES))
         .select_from(SERIES)
@@ -259,9 +284,9 @@ def facts_of_run(record: str) -> Mapping[str, Any]:
     return StoredRun.model_construct(**json.loads(record)).of_points
 
 
-def figure_of(row: Row[Any]) -> Figure:
+def metric_of(row: Row[Any]) -> StoredMetric:
     """Return the metric of a row of SERIES."""
-    return Figure(row.figure, row.lab, row.combination, row.direction, row.points, time_of(row.time))
+    return StoredMetric(row.figure, row.lab, row.combination, row.direction, row.points, time_of(row.time))
 
 
 def instant(time: datetime) -> int:

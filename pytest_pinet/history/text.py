@@ -10,7 +10,6 @@ from dataclasses import asdict
 from pytest_pinet.history.differences import name_of
 from pytest_pinet.history.points import LevelChange, Point, StoredGate, StoredRun, Trend
 from pytest_pinet.history.results_file import moment
-from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import GATE, SEVERITY, Verdict
 
 # Eight heights, the lowest first: for any terminal, and for a terminal that can show block characters.
@@ -25,7 +24,7 @@ def figure_lines(trend: Trend, heights: str = ASCII_HEIGHTS) -> list[str]:
     last = trend.last
     if last is None:
         return [f"{trend.figure}: no runs"]
-    measured = [point for point in trend.points if point.goodput_bps is not None]
+    measured = [point for point in trend.points if point.value is not None]
     value = _value_text(last)
     emulated = " emulated" if last.emulated else ""
     runs = f"{len(trend.points)} run{'s' if len(trend.points) != 1 else ''}"
@@ -39,7 +38,8 @@ def figure_lines(trend: Trend, heights: str = ASCII_HEIGHTS) -> list[str]:
 
 def change_lines(change: LevelChange) -> list[str]:
     """Describe where a level moved, the builds before and after, and how certain the place is."""
-    levels = f"{Bitrate(change.before_bps)} -> {Bitrate(change.after_bps)} ({change.relative * 100:+.1f} %)"
+    show = change.kind.show
+    levels = f"{show(change.before)} -> {show(change.after)} ({change.relative * 100:+.1f} %)"
     if change.gradual:
         begin = f"drifts from run {change.last_before} to {change.run} ({change.time:%Y-%m-%d})"
         return [f"{begin}: {levels}; no single build is the cause"]
@@ -71,7 +71,7 @@ def course(values: Collection[float], heights: str = ASCII_HEIGHTS) -> str:
         return ""
     low, high = min(values), max(values)
     # A flat course must look flat, so noise is not enlarged.
-    room = max(high - low, high * _LEAST_RANGE, 1.0)
+    room = max(high - low, high * _LEAST_RANGE) or 1.0
     low = min(low, (low + high - room) / 2)
     last = len(heights) - 1
     return "".join(heights[min(math.floor((value - low) / room * len(heights)), last)] for value in values)
@@ -80,22 +80,22 @@ def course(values: Collection[float], heights: str = ASCII_HEIGHTS) -> str:
 def spark(points: Sequence[Point], heights: str = ASCII_HEIGHTS) -> str:
     """Return the course of at most 40 values as one character each; ``!`` for a failed one."""
     shown = points[-_SPARKS:]
-    marks = course([point.goodput_bps or 0.0 for point in shown], heights)
+    marks = course([point.value or 0.0 for point in shown], heights)
     return "".join("!" if point.verdict is Verdict.FAIL else mark for point, mark in zip(shown, marks, strict=True))
 
 
 def _range(points: Sequence[Point]) -> str:
-    rates = [point.goodput_bps or 0.0 for point in points]
-    return f"{Bitrate(min(rates))} to {Bitrate(max(rates))}"
+    values, show = [point.value or 0.0 for point in points], points[-1].kind.show
+    return f"{show(min(values))} to {show(max(values))}"
 
 
 def _value_text(point: Point) -> str:
-    """Return what is judged: the instructions of an exact board, or its rate if none were counted; else the goodput."""
+    """Return what is judged: the instructions of an exact board, or its rate if none were counted; else the value."""
     if point.instructions is not None:
         return f"{point.instructions:.2f} instructions"
     if point.packets_per_second is not None:
         return f"{point.packets_per_second:.2f} pps in virtual time"
-    return "no value" if point.goodput_bps is None else str(Bitrate(point.goodput_bps))
+    return "no value" if point.value is None else point.kind.show(point.value)
 
 
 def run_lines(runs: Sequence[StoredRun]) -> list[str]:
@@ -136,24 +136,28 @@ def _run_text(run: StoredRun) -> str:
 
 
 def trend_record(trend: Trend) -> dict[str, object]:
-    """Return a trend as plain data: rates in bit/s, times in ISO 8601."""
+    """Return a trend as plain data: values in their unit, times in ISO 8601."""
     return {
         "figure": trend.figure,
         "lab": trend.lab,
+        "unit": trend.kind.unit,
+        "better": trend.kind.better.value,
         "points": [
             {
                 "run": point.run,
                 "time": point.time.isoformat(),
-                "goodput_bps": point.goodput_bps,
+                "value": point.value,
                 **({"instructions": point.instructions} if point.instructions is not None else {}),
                 "verdict": point.verdict.value,
-                "limit_bps": point.limit_bps,
+                "limit": point.limit,
                 "build": dict(point.build),
                 "emulated": point.emulated,
             }
             for point in trend.points
         ],
         "changes": [
-            asdict(change) | {"time": change.time.isoformat(), "relative": change.relative} for change in trend.changes
+            {name: value for name, value in asdict(change).items() if name != "kind"}
+            | {"time": change.time.isoformat(), "relative": change.relative}
+            for change in trend.changes
         ],
     }

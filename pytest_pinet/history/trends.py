@@ -10,7 +10,8 @@ from pytest_pinet.config.baselines import Reviewed
 from pytest_pinet.history.differences import DUT, differences, identity, settings_differences
 from pytest_pinet.history.drift import SeriesCourse, course_of
 from pytest_pinet.history.levels import MATTERS, LevelShift
-from pytest_pinet.history.points import EMULATED, GOODPUT, PARAMETERS, VERDICT, LevelChange, Point, Points, Trend
+from pytest_pinet.history.points import EMULATED, PARAMETERS, VALUE, VERDICT, LevelChange, Point, Points, Trend
+from pytest_pinet.model.figures import GOODPUT
 from pytest_pinet.model.verdict import Verdict
 
 NOTHING = Reviewed()
@@ -33,11 +34,11 @@ def trend(
     """
     levels: list[float | None] = [None] * len(points)
     found: list[LevelChange] = []
-    goodput = points.column(GOODPUT)
+    values, kind = points.column(VALUE), points[-1].kind if points else GOODPUT
     for indices in comparable(points):
-        one = find([goodput[index] or 0.0 for index in indices], matters)
+        one = find([kind.rate(values[index] or 0.0) for index in indices], matters)
         for index, level in zip(indices, one.levels, strict=True):
-            levels[index] = math.exp(level)
+            levels[index] = kind.of_rate(math.exp(level))
         found += _changes(_Chosen(points, indices), one)
     found.sort(key=lambda change: change.time)
     baseline, acknowledgement = reviewed.baseline(figure, lab), reviewed.acknowledgement(figure, lab)
@@ -46,22 +47,22 @@ def trend(
 
 def counts(point: Point) -> bool:
     """Return whether a point counts for the level."""
-    return point.goodput_bps is not None and point.verdict in COUNTED
+    return point.value is not None and point.verdict in COUNTED
 
 
 def comparable(points: Points) -> Iterator[list[int]]:
     """Yield groups of points that are comparable: same parameters, and all emulated or none."""
     # As `counts`, without the points: a page has a hundred thousand.
-    goodput, verdicts = points.column(GOODPUT), points.column(VERDICT)
+    values, verdicts = points.column(VALUE), points.column(VERDICT)
     parameters, emulated = points.column(PARAMETERS), points.column(EMULATED)
     one_kind = len(set(parameters)) == len(set(emulated)) == 1
     # The hash of a verdict is slow, and most verdicts are the first of these.
-    if one_kind and None not in goodput and all(map(COUNTED.__contains__, verdicts)):
+    if one_kind and None not in values and all(map(COUNTED.__contains__, verdicts)):
         yield list(range(len(points)))
         return
     alike: dict[tuple[str, bool], list[int]] = {}
-    for index, (bps, verdict) in enumerate(zip(goodput, verdicts, strict=True)):
-        if bps is not None and verdict in COUNTED:
+    for index, (value, verdict) in enumerate(zip(values, verdicts, strict=True)):
+        if value is not None and verdict in COUNTED:
             alike.setdefault((parameters[index], emulated[index]), []).append(index)
     yield from alike.values()
 
@@ -139,6 +140,7 @@ def _board(settings: Mapping[str, str]) -> str:
 
 def _change(before: Point, at: Point, logs: tuple[float, float], possible: tuple[str, str] | None) -> LevelChange:
     """Return the change between two points. ``possible`` are the first and the last possible run; None for a drift."""
-    levels, builds = (math.exp(logs[0]), math.exp(logs[1])), (before.build, at.build)
+    old, new = (at.kind.of_rate(math.exp(log)) for log in logs)
+    levels, builds = (old, new), (before.build, at.build)
     runs, differs = possible or (before.run, at.run), differences_of(before, at)
-    return LevelChange(at.run, before.run, at.time, *levels, *builds, *runs, differs, possible is None)
+    return LevelChange(at.run, before.run, at.time, *levels, *builds, *runs, differs, possible is None, at.kind)

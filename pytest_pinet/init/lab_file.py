@@ -194,7 +194,12 @@ def to_do(desk: Desk) -> list[str]:
             own = 'start pytest as root: sudo env PATH="$PATH" pytest ...'
             lines.append(f"  -> {own if machine.login is None else root_cure(node.name)}")
         if machine.no_iperf3 is not None:
-            lines += [_what(node), f"  -> {_install_command(machine)}, or: pinet init --install-iperf3"]
+            command = _command(machine, machine.installer, "install iperf3 3.12 or newer")
+            lines += [_what(node), f"  -> {command}, or: pinet init --install-iperf3"]
+        if machine.lacks:
+            programs = ", ".join(machine.lacks)
+            lines.append(f"{_who(node)}: these programs are missing, so tests of some metrics are skipped: {programs}")
+            lines.append(f"  -> {_command(machine, machine.adding, f'install {programs}')}")
     return lines
 
 
@@ -217,10 +222,11 @@ def _what(node: DeskNode) -> str:
     return f"{_who(node)}: {(node.machine.no_iperf3 or '').removeprefix(f'{node.machine.who} ')}"
 
 
-def _install_command(machine: Machine) -> str:
-    if machine.installer is None:
-        return "install iperf3 3.12 or newer"
-    command = f"sudo {machine.installer}" if machine.user != "root" else machine.installer
+def _command(machine: Machine, command: str | None, unknown: str) -> str:
+    """Return a command as it is typed at this machine. ``unknown`` is what to do if the command is None."""
+    if command is None:
+        return unknown
+    command = f"sudo {command}" if machine.user != "root" else command
     # sudo passes no variables of the shell on.
     command = command.replace("sudo DEBIAN_FRONTEND=noninteractive ", "sudo ")
     if machine.login is None:

@@ -17,7 +17,8 @@ from pytest_pinet.lab.node.management import FoundManagement, find_management
 from pytest_pinet.lab.ssh import NoSshConnection, SshConnection, SshShell
 from pytest_pinet.model.forms import parse_address
 from pytest_pinet.model.hardware import FoundBoard, FoundNic
-from pytest_pinet.traffic.iperf3_version import Version, read_tool, too_old
+from pytest_pinet.traffic.exchange import OF_METRICS, packages
+from pytest_pinet.traffic.iperf3_command import Version, read_tool, too_old
 
 FORM = "a login such as pi@192.0.2.5, pi@192.0.2.5:2222 or a host of ~/.ssh/config"
 # The whole handshake has this time: it takes seconds on a Pi Zero or an emulated board.
@@ -146,6 +147,7 @@ echo "host $(uname -n)"; echo "user $(id -un)"; echo "kernel $(uname -r)"; echo 
 echo "cores $(getconf _NPROCESSORS_ONLN 2>/dev/null || nproc 2>/dev/null)"
 echo "khz $(cat /sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq 2>/dev/null)"
 echo "mhz $(sed -n 's/^cpu MHz.*: //p;/^cpu MHz/q' /proc/cpuinfo 2>/dev/null)"
+echo lacks $(for p in %s; do [ -x "$(command -v $p)" ] || echo $p; done)
 for p in apt-get dnf yum zypper pacman apk opkg; do
  ! command -v $p >/dev/null 2>&1 || { echo "installer $p"; break; }
 done
@@ -201,7 +203,8 @@ class Machine:
     """A board or this machine (``login`` is None), as it describes itself.
 
     ``no_root`` says why its user cannot become root. ``no_iperf3`` says what is wrong with its iperf3; ``installer`` is
-    the command that installs it. ``addresses`` maps network devices to their addresses, with the length of the prefix.
+    the command that installs it. ``lacks`` are programs that only some metrics need. ``addresses`` maps network devices
+    to their addresses, with the length of the prefix.
     """
 
     login: Login | None
@@ -220,6 +223,13 @@ class Machine:
     iperf3: Version | None = None
     no_iperf3: str | None = None
     installer: str | None = None
+    lacks: tuple[str, ...] = ()
+
+    @property
+    def adding(self) -> str | None:
+        """The command that installs what it lacks; None if the names of the packages are not known."""
+        is_debian = self.installer is not None and "apt-get" in self.installer
+        return f"DEBIAN_FRONTEND=noninteractive apt-get install -y {packages(self.lacks)}" if is_debian else None
 
     @property
     def who(self) -> str:
@@ -274,7 +284,7 @@ def _local_shell() -> SshShell:
 
 def read(shell: Shell, login: Login | None) -> Machine:
     """Read a machine by its shell. Raises LabError."""
-    done = shell.run(_LOOK, LOOK_S)
+    done = shell.run(_LOOK.replace("%s", " ".join(OF_METRICS)), LOOK_S)
     if not done.stdout.startswith("host "):
         said = last_line(done.stderr, done.stdout) or f"exit status {done.returncode}"
         act = "the login needs a normal shell: an expired password or a restricted account must be changed first"
@@ -365,6 +375,7 @@ def parse(text: str, login: Login | None) -> Machine:
         clock_mhz=clock or None,
         cores=int(values["cores"]) if is_count(values.get("cores", "")) else None,
         installer=_INSTALLERS.get(values.get("installer", "")),
+        lacks=tuple(values.get("lacks", "").split()),
         addresses={device: tuple(found) for device, found in addresses.items()},
         facts=dict(_facts(section) for section in sections),
     )

@@ -9,13 +9,25 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import geometric_mean, median
 
+from pytest_pinet.judge.baseline import compare
 from pytest_pinet.judge.circumstances import disturbed
-from pytest_pinet.judge.difference import Difference, Relation
+from pytest_pinet.judge.difference import Difference
+from pytest_pinet.judge.figures import below_baseline
+from pytest_pinet.judge.gate import GatePlan
+from pytest_pinet.judge.profile import tolerance_of
 from pytest_pinet.judge.spread import Noise
 from pytest_pinet.judge.turns import Boot, MeasuredTurn, judge_change
+from pytest_pinet.judge.words import Words
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence
+from pytest_pinet.model.figures import Better, Figure
+from pytest_pinet.model.judgement import FigureJudgement
+from pytest_pinet.model.limits import Metric
+from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
+from pytest_pinet.model.verdict import Verdict
 
 # The costs that are judged, by their key in ids: the words for them, which are their names among all costs.
 JUDGED = {
@@ -23,6 +35,8 @@ JUDGED = {
     "softirq-per-gbit": "softirq ms per Gbit",
     "interrupts-per-gbit": "interrupts per Gbit",
 }
+# The costs as values beside goodput, by the same key.
+KINDS = {key: Figure(key, "ms/Gbit" if " ms " in name else "/Gbit", Better.DOWN) for key, name in JUDGED.items()}
 # The default tolerance: B may take this share more of each cost.
 COST_TOLERANCE = 0.10
 # Costs alone justify no more turns. Goodput needs nearly as many on a bench without a calibration.
@@ -86,6 +100,44 @@ def _why_unknown(one: Connection) -> str:
     return disturbed(replace(one, evidence=(own,)))
 
 
+def cost_figures(connections: Sequence[Connection], plan: GatePlan, key: MetricKey) -> dict[str, FigureJudgement]:
+    """Return the costs of a measurement as values beside goodput, judged by their accepted baselines.
+
+    Connections with other work on the device under test do not count. Without a baseline a cost has no limit.
+    """
+    counted = [costs(one) for one in connections if not one.excluded and not _why_unknown(one)]
+    found = {}
+    for name, kind in KINDS.items():
+        values = tuple(one.get(JUDGED[name], 0.0) for one in counted)
+        # A cost of 0 is too small to be counted in the ticks of a clock.
+        if values and min(values) > 0:
+            own = FigureJudgement(kind.unit, kind.better, median(values), values, Verdict.PASS, "no limit was set")
+            found[name] = _by_baseline(
+                kind, own, plan, tolerance_of(plan.limits, key, COST_TOLERANCE, Metric.COST_TOLERANCE)
+            )
+    return found
+
+
+def _by_baseline(kind: Figure, own: FigureJudgement, plan: GatePlan, tolerance: float) -> FigureJudgement:
+    """Judge a run as one value beside the boots of its baseline, since costs justify no more traffic."""
+    baseline = plan.costs.get(kind.name)
+    threshold = below_baseline(kind, baseline, tolerance)
+    if baseline is None or threshold is None or own.value is None:
+        return own
+    sessions: dict[tuple[str, str], list[float]] = {}
+    for place, run in baseline.placed:
+        sessions.setdefault((place.day, place.session), []).append(run.bps)
+    old = replace(baseline, runs=tuple(Bitrate(geometric_mean(runs)) for runs in sessions.values()), places=())
+    new = Bitrate(geometric_mean(kind.rate(value) for value in own.values))
+    allowed = Tolerance(Share(1 - 1 / (1 + tolerance)))
+    verdict = compare([new], old, allowed, plan.error_rate).verdict
+    _, reason = threshold.judge(own.value, kind)
+    if verdict not in (Verdict.FAIL, Verdict.PASS, Verdict.IMPROVED):
+        verdict, reason = Verdict.INCONCLUSIVE, f"{reason}, but this is not certain"
+    reason = f"{reason}; baseline of {len(old.runs)} boots or link-ups"
+    return replace(own, verdict=verdict, reason=reason, limit=threshold)
+
+
 @dataclass(frozen=True)
 class CostRules:
     """How costs are judged: the share by which B may be dearer, what is known of each cost, the error rate.
@@ -124,35 +176,19 @@ def judge_costs(turns: Sequence[MeasuredTurn], rules: CostRules) -> dict[str, Di
 
 def judge_cost(boots: Sequence[Boot], key: str, rules: CostRules) -> Difference:
     """Judge one cost, which the boots have in place of the levels of their connections."""
-    name = JUDGED[key]
-    found = judge_change(
+    difference = f"B takes {{:.1f}} % {{}} {JUDGED[key]} than A ({{:+.1f}} to {{:+.1f}} %)"
+    return judge_change(
         # Of goodput, less is worse: so the Gbit for each unit of the cost are compared.
         [replace(boot, levels=tuple(1 / level for level in boot.levels)) for boot in boots],
-        1 - 1 / (1 + rules.tolerance),
+        rules.tolerance,
         rules.noises.get(key, COST_NOISE),
         rules.error_rate,
         rules.values,
         rules.most_boots,
         # Boots of a sound bench may differ by more: another processor takes the interrupts.
         obvious=-math.inf,
+        words=Words("dearer", "cheaper", "less", "more", difference, inverse=True),
     )
-    if found.change is None or found.interval is None:
-        return found
-    change = 1 / (1 + found.change) - 1
-    low, high = (1 / (1 + one) - 1 for one in reversed(found.interval))
-    size = f"{abs(change) * 100:.1f} % {'more' if change > 0 else 'less'} {name} than A"
-    word, after = _WORDS[found.result], f"after {found.count} turns"
-    why = f"{word} {after}: B takes {size} ({low * 100:+.1f} to {high * 100:+.1f} %)"
-    return replace(found, change=change, interval=(low, high), why=why)
-
-
-_WORDS = {
-    Relation.SLOWER: "dearer, certain",
-    Relation.FASTER: "cheaper, certain",
-    Relation.SAME: "not dearer, certain",
-    Relation.GO_ON: "not certain",
-    Relation.INCONCLUSIVE: "undecided",
-}
 
 
 def middle(connections: Iterable[Connection], key: str) -> float | None:
@@ -168,6 +204,4 @@ def judged_cost(one: Connection, key: str) -> float | None:
 
 def shown_cost(key: str, value: float | None) -> str:
     """Return a value of a judged cost for a cell of a table."""
-    if value is None:
-        return "-"
-    return f"{value:.3g}{' ms' if ' ms ' in JUDGED[key] else ''}" if value < 1000 else f"{value:.0f}"
+    return "-" if value is None else KINDS[key].show(value).removesuffix("/Gbit")

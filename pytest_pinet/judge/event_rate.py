@@ -6,8 +6,8 @@ Bounds are Poisson's. Both sequential tests (Wald 1947) compare a rate with thre
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from pytest_pinet.judge.statistics import certainty_threshold
 from pytest_pinet.model.verdict import Verdict
@@ -39,28 +39,33 @@ class Exposure:
 
 
 @dataclass(frozen=True)
-class Occurrence:
-    """Something that happened to a board from ``start_s`` to ``end_s``; ``kind`` is its name in sentences."""
+class Event:
+    """What happened to a board from ``start_s`` to ``end_s``, in a turn of the build ``side`` ("" without builds).
+
+    ``kind`` is its name in sentences, ``text`` is what its first sign said.
+    """
 
     start_s: float
     end_s: float
     kind: str
+    text: str = ""
+    node: str = ""
+    side: str = ""
 
 
-def merged(found: Iterable[Occurrence], severity: Iterable[str]) -> list[Occurrence]:
+def merged(found: Iterable[Event], severity: Sequence[str]) -> list[Event]:
     """Return the events of one board: what begins before the board has recovered and was quiet is no new event.
 
     An event has the kind of its part that comes first in ``severity``.
     """
-    order = list(severity)
-    events: list[Occurrence] = []
+    events: list[Event] = []
     for one in sorted(found, key=lambda part: part.start_s):
         last = events[-1] if events else None
         if last is None or one.start_s > last.end_s + QUIET_S:
             events.append(one)
         else:
-            worst = min(last.kind, one.kind, key=order.index)
-            events[-1] = Occurrence(last.start_s, max(last.end_s, one.end_s), worst)
+            worst = min(last, one, key=lambda part: severity.index(part.kind))
+            events[-1] = replace(worst, start_s=last.start_s, end_s=max(last.end_s, one.end_s))
     return events
 
 

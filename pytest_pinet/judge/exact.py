@@ -197,7 +197,6 @@ class _Comparison:
         self.modules = changed_modules(a[0].identity, b[0].identity)
 
     def judged(self, name: str) -> WindowChange:
-        """Return the verdict on a window."""
         shown = self._compared(name, 0, 0)
         slower, faster, note = _slower(shown), _faster(shown), ""
         enough = min(len(self._a), len(self._b)) >= MOST_BOOTS

@@ -9,28 +9,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from pytest_pinet.judge.baseline import Reference
+from pytest_pinet.judge.baseline import Baseline, Reference
+from pytest_pinet.judge.days import against_baseline, zone_of
 from pytest_pinet.judge.extras import STRICT_REASON
-from pytest_pinet.judge.gate import GatePlan, first_decision, settled
-from pytest_pinet.judge.profile import most_specific
-from pytest_pinet.judge.sequential import Against, Decision
+from pytest_pinet.judge.gate import GatePlan, days_text, first_decision, gating, known_of, settled
+from pytest_pinet.judge.profile import most_specific, tolerance_of
+from pytest_pinet.judge.sequential import Against
 from pytest_pinet.judge.shares import Events, ShareRule
 from pytest_pinet.judge.spread import Noise
-from pytest_pinet.judge.statistics import counted, place
+from pytest_pinet.judge.statistics import counted
+from pytest_pinet.judge.words import words_of
 from pytest_pinet.model.connection import Connection, MeasuredFlow
 from pytest_pinet.model.figures import Better, Figure, Sample
 from pytest_pinet.model.judgement import FigureJudgement
-from pytest_pinet.model.limits import Metric, Threshold
+from pytest_pinet.model.limits import METRICS, Limit, Metric, Origin, Threshold
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.measurement import Sample as Interval
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.topology import TopologyFlow
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
 
-# A connection of the judge has a rate: so many bit/s are a level of 1, so that small levels are not rounded.
-SCALE = 1e6
 # Without a measured noise: round trips differ by 2 to 50 % between connections, and a few values soon tell more.
 UNMEASURED = Noise(connections=0.1, freedom=1, sessions=0.02, source="no history", assumed=True)
 # Of connections of a good link, this share exceeds a limit on a share; of connections of a bad link, this one.
@@ -47,18 +47,36 @@ class FigureRuling:
     wanted: bool = False
 
 
+def figure_tolerance(figure: Figure, limits: Sequence[Limit], key: MetricKey) -> float:
+    """Return the tolerance of the call or the marker. A tolerance of a lab file or an option is for goodput."""
+    own = [one for one in limits if one.origin in (Origin.CALL, Origin.MARKER)]
+    return tolerance_of(own, key, figure.tolerance)
+
+
+def below_baseline(figure: Figure, baseline: Baseline | None, tolerance: float) -> Threshold | None:
+    """Return the limit that follows from an accepted baseline; None without one that has enough runs."""
+    if (known := gating(baseline)) is None:
+        return None
+    value, down = figure.of_rate(known.figure.bps), figure.better is Better.DOWN
+    side = "above" if down else "below"
+    words = f"{Share(tolerance)} {side} the baseline {figure.show(value)}"
+    return Threshold(Metric.TOLERANCE, value * (1 + tolerance if down else 1 - tolerance), words, baseline=value)
+
+
 def as_connection(figure: Figure, sample: Sample, seconds: float) -> Connection:
     """Return a connection whose rate is the level of this value, so that the judges of goodput take it."""
     value = sample.values.get(figure.name)
-    octets = 0 if value is None else round(figure.level(value) * SCALE * seconds / 8)
+    octets = 0 if value is None else round(figure.rate(value) * seconds / 8)
     flow = Flow(Direction.TX, (Interval(0.0, seconds, octets),))
     excluded = sample.excluded or ("" if value is not None else f"it has no {figure.name}")
     return Connection((MeasuredFlow(0, 1, _ONLY, Direction.TX, flow),), excluded=excluded)
 
 
-def value_of(figure: Figure, bps: float) -> float:
-    """Return the value with the level of this rate: the inverse of `as_connection`."""
-    return figure.of_level(bps / SCALE)
+def without_limit(figure: Figure, samples: Sequence[Sample]) -> FigureJudgement:
+    """Return the values of the samples that count; they pass."""
+    values = tuple(one.values[figure.name] for one in samples if not one.excluded and figure.name in one.values)
+    value = median(values) if values else None
+    return FigureJudgement(figure.unit, figure.better, value, values, Verdict.PASS, "no limit was set")
 
 
 def judge_figure(
@@ -69,18 +87,19 @@ def judge_figure(
     plan: GatePlan,
     reference: Reference = NOTHING_KNOWN,
 ) -> FigureRuling:
-    """Judge the samples, each of ``seconds``, by the most specific limit on this value.
+    """Judge the samples, each of ``seconds``, by the most specific limit on this value, else by its baseline.
 
-    Without a limit the values pass, and the reason says so. A value that no connection has is skipped.
+    Without both the values pass, and the reason says so. A value that no connection has is skipped.
     """
     connections = [as_connection(figure, one, seconds) for one in samples]
-    values = tuple(one.values[figure.name] for one, own in zip(samples, connections, strict=True) if not own.excluded)
-    value = median(values) if values else None
-    found = FigureJudgement(figure.unit, figure.better, value, values, Verdict.PASS, "no limit was set")
+    found = without_limit(figure, samples)
+    value, values = found.value, found.values
     spent_s = len(samples) * seconds
     over = plan.profile.more(spent_s, 0.0) < 1
-    limit = most_specific(plan.limits, key, Metric(figure.name)) if figure.name in list(Metric) else None
-    threshold = None if limit is None else limit.threshold()
+    limit = most_specific(plan.limits, key, Metric(figure.name)) if figure.name in METRICS else None
+    baseline = None if limit is not None else reference.baseline
+    threshold = below_baseline(figure, baseline, figure_tolerance(figure, plan.limits, key))
+    threshold = threshold if limit is None else limit.threshold()
     if value is None:
         why = f"no connection gave a value of {figure.name}: {connections[-1].excluded}"
         needed = threshold is not None or all(one.excluded for one in samples)
@@ -89,11 +108,11 @@ def judge_figure(
     if threshold is None:
         missing = max(plan.profile.passes_after, plan.profile.fails_after) - len(values)
         return FigureRuling(found, missing > 0 and not over)
-    verdict, reason = threshold.judge(value)
+    verdict, reason = threshold.judge(value, figure if limit is None else None)
     found = replace(found, verdict=verdict, reason=reason, limit=threshold)
     if figure.unit == "share" and figure.better is Better.DOWN:
         return _by_misses(found, threshold, plan, over)
-    return _by_level(figure, found, threshold, connections, plan, reference)
+    return _by_level(figure, found, threshold, connections, plan, replace(reference, baseline=baseline))
 
 
 def _by_level(
@@ -104,30 +123,24 @@ def _by_level(
     plan: GatePlan,
     reference: Reference,
 ) -> FigureRuling:
-    known = reference.noise
-    against = Against(show=_Level(figure))
-    least = Bitrate(figure.level(threshold.number) * SCALE)
-    decision = first_decision(
-        connections, least, UNMEASURED if known.assumed else known, replace(plan, link_ups=False), against
-    )
-    decision = decision if figure.better is Better.UP else mirrored(decision)
+    noise = UNMEASURED if reference.noise.assumed else reference.noise
+    words, baseline, spread = words_of(figure), gating(reference.baseline), None
+    against = Against(show=_Level(figure), words=words)
+    least = Bitrate(figure.rate(threshold.number))
+    if baseline is not None:
+        course, levels, spread = known_of(baseline, noise)
+        noise = against_baseline(noise, spread)
+        against = replace(against, zone=zone_of(least, baseline.figure), levels=levels, course=course)
+    decision = first_decision(connections, least, noise, replace(plan, link_ups=False), against)
     if decision.outcome is None:
         return FigureRuling(found, wanted=True)
-    final = settled(found, least, decision, decision.outcome)
+    final = settled(found, least, decision, decision.outcome, words)
+    if spread is not None:
+        final = replace(final, reason=f"{final.reason}; {days_text(spread, decision, plan.error_rate, against)}")
     if final.interval is not None:
-        low, high = sorted(value_of(figure, bps) for bps in final.interval)
+        low, high = sorted(figure.of_rate(bps) for bps in final.interval)
         final = replace(final, interval=(low, high))
-    if figure.better is Better.DOWN:
-        final = replace(final, reason=final.reason.replace("below the limit in", "above the limit in"))
     return FigureRuling(final)
-
-
-def mirrored(decision: Decision) -> Decision:
-    """Return the decision with the words for a value that is better below its limit than above it."""
-    if decision.ratio is None:
-        return decision
-    why = decision.why.replace(place(decision.ratio), place(1 / decision.ratio))
-    return replace(decision, why=why.replace("below the limit in", "above the limit in"))
 
 
 @dataclass(frozen=True)
@@ -137,7 +150,7 @@ class _Level:
     figure: Figure
 
     def __call__(self, bps: float) -> str:
-        return self.figure.show(value_of(self.figure, bps))
+        return self.figure.show(self.figure.of_rate(bps))
 
 
 def _by_misses(found: FigureJudgement, threshold: Threshold, plan: GatePlan, over: bool) -> FigureRuling:

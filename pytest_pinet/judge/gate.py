@@ -16,6 +16,7 @@ from pytest_pinet.judge.sequential import ERROR_RATE, Against, Decision, decide
 from pytest_pinet.judge.spread import Noise
 from pytest_pinet.judge.starts import next_seconds, shows_level, start_of
 from pytest_pinet.judge.two_levels import TwoLevels, Unit, two_levels
+from pytest_pinet.judge.words import GOODPUT, Words
 from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.judgement import DirectionJudgement, FigureJudgement
 from pytest_pinet.model.limits import Limit
@@ -37,8 +38,9 @@ _MOST_SENTENCES = 3
 class GatePlan:
     """How a measurement is judged: limits, profile, and earlier knowledge.
 
-    ``references`` has the earlier knowledge of each direction. ``link_ups``: a suspicion may take the link of the
-    device under test down and up again. ``strict``: what would be marginal fails.
+    ``references`` has the earlier knowledge of each direction, ``costs`` the accepted baseline of each cost.
+    ``link_ups``: a suspicion may take the link of the device under test down and up again. ``strict``: what would be
+    marginal fails.
     """
 
     limits: Sequence[Limit]
@@ -47,6 +49,7 @@ class GatePlan:
     link_ups: bool = True
     error_rate: float = ERROR_RATE
     strict: bool = False
+    costs: Mapping[str, Baseline] = field(default_factory=dict)
 
     def reference(self, way: Direction) -> Reference:
         return self.references.get(way, Reference())
@@ -136,7 +139,7 @@ def rule_on(
     spread, against = None, Against()
     if baseline is not None and limit is not None and isinstance(limit.bound, Tolerance):
         # What the baseline does not know about today counts only where the limit comes from it.
-        course, levels, spread = _known(baseline, noise)
+        course, levels, spread = known_of(baseline, noise)
         noise = against_baseline(noise, spread)
         against = Against(zone_of(judged.limit.rate, baseline.figure), levels, course)
     decision = first_decision(connections, judged.limit.rate, noise, plan, against)
@@ -149,7 +152,7 @@ def rule_on(
         return Ruling(judged, decision.next_fresh, next_s)
     final = replace(settled(judged, judged.limit.rate, decision, decision.outcome), error_rate=plan.error_rate)
     if spread is not None:
-        final = replace(final, reason=f"{final.reason}; {_known_days(spread, decision, plan.error_rate, against)}")
+        final = replace(final, reason=f"{final.reason}; {days_text(spread, decision, plan.error_rate, against)}")
     return Ruling(_improved(final, limit, baseline))
 
 
@@ -167,7 +170,7 @@ def first_decision(
 
 # The gate judges again after each connection.
 @lru_cache(maxsize=16)
-def _known(baseline: Baseline, noise: Noise) -> tuple[Course, TwoLevels | None, DaySpread]:
+def known_of(baseline: Baseline, noise: Noise) -> tuple[Course, TwoLevels | None, DaySpread]:
     """Return what a baseline says of the places of its connections, of two levels, and of days."""
     course = course_of(baseline)
     alike = without_course(baseline, course)
@@ -175,7 +178,7 @@ def _known(baseline: Baseline, noise: Noise) -> tuple[Course, TwoLevels | None, 
     return course, levels, day_spread(alike if levels is None else levels.without(alike), noise)
 
 
-def _known_days(spread: DaySpread, decision: Decision, error_rate: float, against: Against) -> str:
+def days_text(spread: DaySpread, decision: Decision, error_rate: float, against: Against) -> str:
     """Return what the verdict assumes about days, and what would decide an uncertain one."""
     text = spread.text(error_rate)
     if decision.outcome is not Verdict.INCONCLUSIVE or decision.ratio is None:
@@ -239,7 +242,7 @@ def _odd(judged: DirectionJudgement, connections: Sequence[Connection]) -> Direc
 _decided = lru_cache(maxsize=64)(decide)
 
 
-def settled(judged: J, limit: Bitrate, decision: Decision, verdict: Verdict) -> J:
+def settled(judged: J, limit: Bitrate, decision: Decision, verdict: Verdict, words: Words = GOODPUT) -> J:
     """Return the judgement with this outcome of a decision. ``judged`` compares the value with the limit."""
     state = ""
     if verdict is Verdict.FAIL:
@@ -258,7 +261,7 @@ def settled(judged: J, limit: Bitrate, decision: Decision, verdict: Verdict) -> 
         reason = f"{reason}, but this is not certain: {decision.why}"
     elif state == "cleared":
         of = f"{decision.below} of {decision.connections} connections"
-        reason = f"{reason}; below the limit in {of}, but the repetitions passed"
+        reason = f"{reason}; {words.missed} the limit in {of}, but the repetitions passed"
         if decision.flagged:
             reason = f"{_some(decision.flagged)}: {reason}"
     elif verdict is Verdict.MARGINAL and decision.flagged:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.traffic import WARMUP_CAP_S
 from pytest_pinet.model.verdict import Verdict
 
@@ -23,6 +23,15 @@ def most_specific(limits: Iterable[Limit], key: MetricKey, metric: Metric = Metr
     return max(
         reversed(matching), key=lambda limit: (_tier(limit), limit.scope.specificity, limit.origin), default=None
     )
+
+
+def tolerance_of(limits: Iterable[Limit], key: MetricKey, default: float, metric: Metric = Metric.TOLERANCE) -> float:
+    """Return the share by which a value may be worse, or a Gbit dearer, by the most specific limit."""
+    found = most_specific(limits, key, metric)
+    match found and found.bound:
+        case Tolerance(Share(fraction)) | Share(fraction):
+            return fraction
+    return default
 
 
 def _tier(limit: Limit) -> Origin:

@@ -21,11 +21,11 @@ from pytest_pinet.judge.statistics import (
     lasting_bound,
     normal,
     percent,
-    place,
     student,
     variance,
 )
 from pytest_pinet.judge.two_levels import TwoLevels, Unit, explanations, is_other_share, split
+from pytest_pinet.judge.words import GOODPUT, Words
 from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.quantities import Bitrate
@@ -96,13 +96,14 @@ class Against:
     ``zone`` is half the distance (in logarithms) between a slowdown that may pass and one that must be found.
     ``levels`` are given for a link whose connections, boots or days fall on two levels: then every plausible
     explanation of the values must give the same verdict. ``course`` says how its connections differ with their place.
-    ``show`` writes a level; without a baseline it is all that is known.
+    ``show`` writes a level, and ``words`` are the words of sentences; without a baseline, only these two are known.
     """
 
     zone: float = HALF_ZONE
     levels: TwoLevels | None = None
     course: Course = field(default_factory=Course)
     show: Callable[[float], str] = rate_text
+    words: Words = GOODPUT
 
 
 class _Like(NamedTuple):
@@ -239,9 +240,9 @@ def decide(
     levels = against.levels
     standing = _stand(usable, limit, noise, fresh_link, against.zone)
     known_levels = (
-        _fresh_levels(standing, usable, against.show)
+        _fresh_levels(standing, usable, against)
         if levels is None
-        else _on_levels(standing, usable, limit, levels, error_rate, against.show)
+        else _on_levels(standing, usable, limit, levels, error_rate, against)
     )
     moved = 0.0 if known_levels else _moved(usable, error_rate)
     if known_levels is not None:
@@ -270,14 +271,15 @@ def decide(
         why = f"the traffic stood still {len(stood)} times, for up to {max(stood):.1f} s"
         return replace(known, outcome=Verdict.FAIL, why=why)
     if not moved and standing.passes(error_rate, profile, more):
-        return _explained(replace(known, outcome=Verdict.PASS))
+        return _explained(replace(known, outcome=Verdict.PASS), against.words)
     if (not moved or standing.early < 0) and standing.fails(error_rate, profile, more):
-        return _explained(replace(known, outcome=Verdict.FAIL))
+        return _explained(replace(known, outcome=Verdict.FAIL), against.words)
     if over or standing.is_hopeless(more, error_rate, noise, profile):
-        return _explained(replace(known, outcome=Verdict.INCONCLUSIVE), too_few=standing.n < profile.fails_after)
+        undecided = replace(known, outcome=Verdict.INCONCLUSIVE)
+        return _explained(undecided, against.words, too_few=standing.n < profile.fails_after)
     suspect = standing.n >= profile.fails_after - 1 and standing.mostly_below
     fresh = Fresh.LINK if suspect and not _had_link(usable) else Fresh.CONNECTION
-    return _explained(replace(known, next_fresh=fresh))
+    return _explained(replace(known, next_fresh=fresh), against.words)
 
 
 def _standstills(connections: Sequence[Connection]) -> list[float]:
@@ -373,7 +375,7 @@ def _on_levels(
     limit: Bitrate,
     levels: TwoLevels,
     error_rate: float,
-    show: Callable[[float], str],
+    against: Against,
 ) -> _OnLevels:
     own, bound, values = standing.level, math.log(limit.bps), _levels_of(usable)
     found = explanations(values, levels, error_rate)
@@ -393,10 +395,10 @@ def _on_levels(
     )
     # Of explanations that a single value cannot tell apart, the text has that of a link that changed least.
     best = found[0] if each else min(found, key=lambda one: abs(one.shift))
-    low, high = (show(math.exp(level + best.shift)) for level in (levels.low, levels.high))
+    low, high = (against.show(math.exp(level + best.shift)) for level in (levels.low, levels.high))
     unit, of = (Unit.CONNECTION, own.n) if each else (levels.unit, 1)
     text = (
-        f"{unit} on two levels, {low} and {high}: {best.lower} of {of} on the lower one, "
+        f"{unit} on two levels, {low} and {high}: {best.lower} of {of} on the {against.words.ends[0]} one, "
         f"{levels.lower} of {levels.count} in the baseline"
     )
     return _OnLevels(
@@ -415,13 +417,14 @@ def _on_levels(
     )
 
 
-def _fresh_levels(standing: _Standing, usable: Sequence[_Like], show: Callable[[float], str]) -> _OnLevels | None:
+def _fresh_levels(standing: _Standing, usable: Sequence[_Like], against: Against) -> _OnLevels | None:
     """Return the levels on which the connections of this run fall although its baseline has one level or is missing."""
     found = split(_levels_of(usable), Unit.CONNECTION)
     if found is None:
         return None
-    low, high = (show(math.exp(level)) for level in (found.low, found.high))
-    text = f"connections on two levels, {low} and {high}: {found.lower} of {found.count} on the lower one"
+    low, high = (against.show(math.exp(level)) for level in (found.low, found.high))
+    share = f"{found.lower} of {found.count} on the {against.words.ends[0]} one"
+    text = f"connections on two levels, {low} and {high}: {share}"
     return _OnLevels(standing, text, other_share=True)
 
 
@@ -445,11 +448,11 @@ def _log(bps: float, limit: Bitrate) -> float:
     return round(math.log(min(max(bps / limit.bps, 1 / FARTHEST), FARTHEST)), 12)
 
 
-def _explained(known: Decision, too_few: bool = False) -> Decision:
+def _explained(known: Decision, words: Words, too_few: bool = False) -> Decision:
     """Return the decision with ``why`` filled in. ``too_few`` connections gave a value for a certain failure."""
     assert known.ratio is not None
     assert known.noise is not None
-    where, noise = place(known.ratio), percent(known.noise)
+    where, noise = words.place(known.ratio), percent(known.noise)
     odd = f"; {counted(known.disturbed, known.connections)} had disturbances" if known.disturbed else ""
     odd += f"; {known.levels}" if known.levels else ""
     odd += f"; slow starts of up to {known.start_s:.1f} s do not count" if known.start_s else ""
@@ -457,30 +460,34 @@ def _explained(known: Decision, too_few: bool = False) -> Decision:
         why = f"certain after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"
     elif known.outcome is Verdict.FAIL:
         below = counted(known.below, known.connections)
-        why = f"below the limit in {below} ({known.seconds:.0f} s): {where} on average, noise {noise}{odd}"
+        average = f"{where} on average, noise {noise}{odd}"
+        why = f"{words.missed} the limit in {below} ({known.seconds:.0f} s): {average}"
     elif known.outcome is Verdict.INCONCLUSIVE:
         after = f"{counted(known.connections)}, {known.seconds:.0f} s of traffic"
-        why = f"undecided after {after}: {_obstacle(known, too_few)}"
+        why = f"undecided after {after}: {_obstacle(known, words, too_few)}"
     else:
         why = f"not certain yet after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"
     return replace(known, why=why)
 
 
-def _obstacle(known: Decision, too_few: bool) -> str:
+def _obstacle(known: Decision, words: Words, too_few: bool) -> str:
     assert known.ratio is not None
     assert known.noise is not None
     assert known.carries is not None
     if known.disturbed > MOST_DISTURBED * known.connections:
         return f"{counted(known.disturbed, known.connections)} had disturbances, such as: {known.flagged[0]}"
     if known.moved:
-        moves = f"{'rise' if known.moved > 0 else 'fall'} by {percent(abs(known.moved))}"
+        moved = words.change(known.moved)
+        moves = f"{'rise' if moved > 0 else 'fall'} by {percent(moved)}"
         return f"the values {moves} with the traffic, and no connection of the baseline came so late"
     if known.ambiguous:
-        return "an unchanged link on its lower level explains the values as well as a slower one on its higher level"
+        low, high = words.ends
+        other = f"a {words.worse} one on its {high} level"
+        return f"an unchanged link on its {low} level explains the values as well as {other}"
     if too_few and known.ratio < 1:
         return "too few connections gave a value, and there is no time for more"
-    possible = f"the smallest margin that this noise allows is {percent(known.carries)}"
+    possible = f"the smallest margin that this noise allows is {percent(words.change(known.carries))}"
     if known.carries >= 1:
         possible = "this noise allows no margin"
-    margin = percent(known.ratio - 1)
+    margin = percent(words.change(known.ratio - 1))
     return f"noise {percent(known.noise)} between connections is too much for the margin {margin}; {possible}"

@@ -76,6 +76,11 @@ class ShareRule:
         found = 1 - (1 - allowed) * (missed / (1 - false)) ** (1 / clean)
         return cls(allowed, found, MOST_TIMES * clean, missed, false)
 
+    @property
+    def least_good(self) -> int:
+        """The number of events that passes if none of them is bad."""
+        return self.most // MOST_TIMES
+
     def judge(self, seen: Events) -> Verdict | None:
         """Return PASS, FAIL or INCONCLUSIVE; None requires another event. The first verdict counts, so stop there."""
         bad = math.log(self.found / self.allowed)

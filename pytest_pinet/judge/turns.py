@@ -28,7 +28,9 @@ from pytest_pinet.judge.statistics import (
     required,
     variance,
 )
+from pytest_pinet.judge.words import GOODPUT, Words
 from pytest_pinet.model.connection import Connection
+from pytest_pinet.model.verdict import Verdict
 
 # The lowest standard deviation between two consecutive measurements.
 PAIR_FLOOR = 0.0035
@@ -63,6 +65,8 @@ ODD_OF = 6
 ODD = 6.0
 # More connections in one boot tell less than another boot.
 MOST_CONNECTIONS = 6
+# A miss in so many turns of the build under test, and in none of the known-good build, is the fault of the build.
+OFTEN = 2
 
 
 class Side(StrEnum):
@@ -244,6 +248,23 @@ def _without_drift(pairs: Sequence[tuple[float, int]], noise: Noise) -> tuple[fl
     return mean, drift, between * (1 / n + orders**2 / squares), between
 
 
+def judge_misses(turns: Sequence[tuple[Side, bool]], over: bool = False) -> tuple[Verdict | None, str]:
+    """Judge a limit by the turns that missed it, in their order: B fails if it alone misses the limit in each turn.
+
+    Return why, too. None requires another turn; ``over``: there is none.
+    """
+    of_a, of_b = ([missed for own, missed in turns if own is one] for one in Side)
+    missed = sum(of_b)
+    if any(of_a):
+        return Verdict.INCONCLUSIVE, "the known-good build misses the limit, too"
+    if missed < len(of_b):
+        return Verdict.PASS, f"the limit was missed in {missed} of {len(of_b)} turns of B" if missed else ""
+    # After the second miss, the known-good build gets another turn.
+    if missed >= OFTEN and (over or turns[-1][0] is Side.A):
+        return Verdict.FAIL, f"the limit was missed in {missed} of {missed} turns of B, and in 0 of {len(of_a)} of A"
+    return (Verdict.INCONCLUSIVE if over else None), "too few turns to decide which build misses the limit"
+
+
 def connections_per_turn(noise: Noise, boot_s: float, connection_s: float) -> int:
     """Return the best number of connections per boot: ``sqrt(cost ratio x variance ratio)`` (Kalibera and Jones 2013).
 
@@ -263,6 +284,7 @@ def judge_change(
     figures: int = 1,
     most_boots: int = MOST_BOOTS,
     obvious: float = OBVIOUS,
+    words: Words = GOODPUT,
 ) -> Difference:
     """Judge boots in the order in which they were made; boots without a value are left out.
 
@@ -270,7 +292,10 @@ def judge_change(
     a sequential test of "no change" against "twice the tolerance". ``figures`` is the number of values judged in all:
     an unchanged build is called slower at ``error_rate`` in any of them, not in each. After ``most_boots`` an uncertain
     result stays inconclusive. ``obvious`` is a change (in logarithms) by which boots of one build never differ.
+    ``words`` are the words of the value. If it is better low, the boots have its inverse, the result its own change.
     """
+    if words.inverse:
+        tolerance = -words.change(tolerance)
     if not 0 < tolerance < 0.5:
         raise ValueError(f"the tolerance {tolerance} is not between 0 and 0.5; expected a fraction such as {TOLERANCE}")
     known = [_Row(boot, fmean(logs)) for boot in boots if (logs := logarithms(boot.levels))]
@@ -288,10 +313,11 @@ def judge_change(
     limit = math.log1p(-tolerance)
     zone = -limit
     slower, faster = (likelihood(fit.change + by, spread, freedom, zone) for by in (-limit, limit))
-    change, low, high = math.expm1(fit.change), math.expm1(fit.change - half), math.expm1(fit.change + half)
+    change, *ends = (words.change(math.expm1(one)) for one in (fit.change, fit.change - half, fit.change + half))
+    low, high = sorted(ends)
     found = (n, change, (low, high), math.sqrt(own))
-    size = f"{abs(change) * 100:.2f} % {'below' if change < 0 else 'above'} A"
-    text = f"B is {size} ({low * 100:+.2f} to {high * 100:+.2f} %)"
+    sizes = (abs(change) * 100, words.less if change < 0 else words.more, low * 100, high * 100)
+    text = words.difference.format(*sizes)
     text = "; ".join([text, *(f"an outlier of {row.boot.side} was left out" for row in odd)])
     after = f"after {n} turns"
     enough = certainty_threshold(error_rate / LOOKS)
@@ -305,12 +331,12 @@ def judge_change(
     is_obvious = not odd and fit.change < obvious
     if (apart or is_obvious) and seems_slower and _agree((d < limit for d in fit.pairs), 3):
         error = LOOKS * least_error(slower)
-        return Difference(Relation.SLOWER, f"slower, certain {after}: {text}", *found, error=error)
+        return Difference(Relation.SLOWER, f"{words.worse}, certain {after}: {text}", *found, error=error)
     if apart and seems_faster and _agree((d > -limit for d in fit.pairs), 3):
         error = LOOKS * least_error(faster)
-        return Difference(Relation.FASTER, f"faster, certain {after}: {text}", *found, error=error)
+        return Difference(Relation.FASTER, f"{words.better}, certain {after}: {text}", *found, error=error)
     if n >= least_same and slower > enough and not seems_faster and _agree((d > limit for d in fit.pairs), 3):
-        return Difference(Relation.SAME, f"not slower, certain {after}: {text}", *found)
+        return Difference(Relation.SAME, f"not {words.worse}, certain {after}: {text}", *found)
     if over or _is_hopeless(fit, own, freedom, limit, n, most_boots, error_rate):
         why = f"undecided {after}: {text}; turns differ by {percent(math.sqrt(own))}"
         if (n < least and (seems_slower or seems_faster)) or (n < least_same and slower > enough):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
 from pytest_pinet.config import labfile
@@ -371,8 +371,7 @@ def free_places_of(worker: str, run: str, lab_file: str, own: Identity) -> list[
     if not labfile.load(lab_file).has_coordinator:
         # The next process that wants one of its boards finds the worker dead, and takes the board at once.
         return []
-    coordinator = Coordinator(address_of(Environment(str(lab_path(lab_file)))), own)
-    try:
+    with closing(Coordinator(address_of(Environment(str(lab_path(lab_file)))), own)) as coordinator:
         coordinator.sync()
         freed = []
         for place in coordinator.places():
@@ -381,5 +380,3 @@ def free_places_of(worker: str, run: str, lab_file: str, own: Identity) -> list[
                 coordinator.release(place, holder)
                 freed.append(place)
         return freed
-    finally:
-        coordinator.close()

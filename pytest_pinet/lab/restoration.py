@@ -6,7 +6,7 @@ Ports in use are left alone. A run leases the place of a port's node or uplink f
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from pytest_pinet.config import labfile
@@ -128,11 +128,8 @@ def restore_crashed(
     failures: list[LabError | ConfigError] = []
     for name, ports in left.items():
         try:
-            switch = open_switch(name)
-            try:
+            with closing(open_switch(name)) as switch:
                 switch.put_back(ports)
-            finally:
-                switch.close()
         except (LabError, ConfigError) as error:
             failures.append(error)
             continue

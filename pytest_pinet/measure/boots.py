@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pytest_pinet.errors import (
     BuildError,
@@ -18,6 +19,7 @@ from pytest_pinet.errors import (
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.lab.link.end import End, read_surroundings
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.events import Counted
 from pytest_pinet.model.figures import Better, Figure, Sample
 from pytest_pinet.model.traffic import Ping
 from pytest_pinet.traffic import ping
@@ -37,7 +39,7 @@ _AGE = "read -r up rest </proc/uptime; echo $up $(sed 's/.*) //' /proc/1/stat | 
 
 
 @dataclass(frozen=True)
-class Boots:
+class Boots(Counted):
     """One boot is one value. ``latency_s`` is the mean round trip above which a boot is bad.
 
     ``reboot`` boots the device under test of a link once, and ``reconnect`` opens the link again.
@@ -46,22 +48,13 @@ class Boots:
     reboot: Callable[[Link], None]
     reconnect: Callable[[Link], None]
     latency_s: float = 0.1
+    noun: ClassVar = "boots"
+    values: ClassVar = (CARRIER, REPLY)
+    name: ClassVar = "boots-ping"
+    seconds: ClassVar = 60.0
 
-    @property
-    def key(self) -> str:
-        return "boots-ping"
-
-    @property
-    def figures(self) -> tuple[Figure, ...]:
-        return (CARRIER, REPLY)
-
-    @property
-    def seconds(self) -> float:
-        return 60.0
-
-    def why_bad(self, boot: Sample) -> str:
-        """Return why a boot is bad; empty for a good one."""
-        return "".join(boot.notes)
+    def why_bad(self, event: Sample) -> str:
+        return "".join(event.notes)
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Boot once. A bad boot is a value, too: the first of ``notes`` says why it is bad.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Protocol, runtime_checkable
 
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.baseline import Reference
@@ -18,88 +18,87 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.link_result import link_result, read_ends
 from pytest_pinet.model.figures import Figure, Sample
 from pytest_pinet.model.judgement import FigureJudgement, MeasurementJudgement
+from pytest_pinet.model.limits import METRICS
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.traffic import Direction, PathSetup, Traffic
+from pytest_pinet.model.traffic import USUAL_PATH, Direction, PathSetup, Traffic
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.sentences import figures_text, tuning_notes
+from pytest_pinet.report.sentences import figures_text, folded, tuning_notes
 from pytest_pinet.traffic.tool import Watch
-
-__all__ = ("Figure", "Probe", "Sample", "measure")
-
-
-@runtime_checkable
-class Probe(Protocol):
-    """What is measured: a frozen dataclass for each metric, in a file of its own.
-
-    ``key`` is the part of the result's id. It is stable across runs and contains the tool: values of two tools are
-    never compared. ``seconds`` is about how long one measurement lasts.
-    """
-
-    @property
-    def key(self) -> str: ...
-
-    @property
-    def figures(self) -> tuple[Figure, ...]: ...
-
-    @property
-    def seconds(self) -> float: ...
-
-    def once(self, link: Link, watch: Watch | None) -> Sample:
-        """Measure once, on a fresh connection. ``watch`` is called throughout and can end it by raising LabError."""
 
 
 @dataclass(frozen=True)
-class OnPath:
-    """A probe over a path with a setup, such as traffic in the background. The setup is part of the key."""
+class Probe(ABC):
+    """What is measured: a frozen dataclass for each metric, in a file of its own. ``setup`` is that of the path."""
 
-    probe: Probe
-    setup: PathSetup
+    setup: PathSetup = field(default=USUAL_PATH, kw_only=True)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What is measured, with its tool and its parameters: values of two tools are never compared."""
+
+    @property
+    @abstractmethod
+    def figures(self) -> tuple[Figure, ...]:
+        """The kinds of values."""
+
+    @property
+    @abstractmethod
+    def seconds(self) -> float:
+        """How long one measurement lasts, about."""
+
+    @abstractmethod
+    def once(self, link: Link, watch: Watch | None) -> Sample:
+        """Measure once, on a fresh connection. ``watch`` is called throughout and can end it by raising LabError."""
 
     @property
     def key(self) -> str:
-        return f"{self.probe.key}{self.setup.key}"
+        """The part of an id; stable across runs."""
+        return f"{self.name}{self.setup.key}"
 
-    @property
-    def figures(self) -> tuple[Figure, ...]:
-        return self.probe.figures
+    def judge(
+        self, samples: Sequence[Sample], key: MetricKey, plan: GatePlan, known: Mapping[str, Reference]
+    ) -> dict[str, FigureRuling]:
+        """Judge each value after these samples, by its limit or by what is known of it."""
+        return {one.name: judge_figure(one, samples, self.seconds, key, plan, known[one.name]) for one in self.figures}
 
-    @property
-    def seconds(self) -> float:
-        return self.probe.seconds
-
-    def once(self, link: Link, watch: Watch | None) -> Sample:
-        return self.probe.once(link, watch)
+    def notes(self, samples: Sequence[Sample]) -> list[str]:
+        """Return what is to be known of the samples, and which of them do not count."""
+        excluded = [
+            f"connection {n} does not count: {one.excluded}" for n, one in enumerate(samples, 1) if one.excluded
+        ]
+        return folded([*excluded, *(note for one in samples for note in one.notes)])
 
 
 def measure(
     link: Link,
     probe: Probe,
     plan: GatePlan,
-    references: Callable[[str], Reference],
+    references: Callable[[str, Figure], Reference],
     raw: MutableMapping[str, str],
     watch: Watch | None = None,
 ) -> ResultRecord:
     """Measure on fresh connections until every value is judged. The caller fills in ``test``, ``files``, ``rerun``.
 
-    ``references`` returns what is known of a value, by its whole id. ``raw`` receives the output of the tool. Raises
-    LabError.
+    ``references`` returns what is known of a value, by its whole ID and its kind. ``raw`` receives the output of the
+    tool. Raises LabError, CapabilityError.
     """
     started, clock = datetime.now(UTC), time.monotonic()
     unread: list[str] = []
     ends = read_ends(link, unread.append)
     plan = replace(plan, profile=fitted(plan.profile, math.ceil(probe.seconds)))
-    key = MetricKey(link.combination.identity, Traffic(Direction.TX), Direction.TX)
-    known = {one.name: references(figure_id(link, probe, one.name)) for one in probe.figures}
+    known = {
+        one.name: references(figure_id(link, probe, one.name), one) if one.name in METRICS else Reference()
+        for one in probe.figures
+    }
     samples: list[Sample] = []
     found: dict[str, FigureRuling] = {}
     while not found or any(one.wanted for one in found.values()):
         with doing(f"{probe.key} #{len(samples) + 1}"):
             samples.append(probe.once(link, watch))
         raw[f"{len(samples)}-{probe.key}.txt"] = samples[-1].raw
-        found = {
-            one.name: judge_figure(one, samples, probe.seconds, key, plan, known[one.name]) for one in probe.figures
-        }
+        found = probe.judge(samples, limits_key(link), plan, known)
     figures = {name: strictly(one.judgement) if plan.strict else one.judgement for name, one in found.items()}
     return figures_record(
         link,
@@ -107,12 +106,17 @@ def measure(
         samples,
         figures,
         **ends,
-        notes=[*sample_notes(samples), *tuning_notes(link.tunings), *unread],
+        notes=[*probe.notes(samples), *tuning_notes(link.tunings), *unread],
         profile=plan.profile.name,
         started=started.isoformat(),
         seconds=time.monotonic() - clock,
         traffic_seconds=len(samples) * probe.seconds,
     )
+
+
+def limits_key(link: Link) -> MetricKey:
+    """Return the key by which a limit on a value is chosen."""
+    return MetricKey(link.combination.identity, Traffic(Direction.TX), Direction.TX)
 
 
 def figure_id(link: Link, probe: Probe, name: str) -> str:
@@ -136,9 +140,3 @@ def worst_first(figures: Mapping[str, FigureJudgement]) -> tuple[Verdict, str]:
     others = {name: one for name, one in figures.items() if verdict is Verdict.PASS or name != worst}
     said = [] if verdict is Verdict.PASS else [figures[worst].reason]
     return verdict, "; ".join([*said, *([figures_text(others)] if others else [])])
-
-
-def sample_notes(samples: Sequence[Sample]) -> list[str]:
-    """Return what is to be known of the samples, and which of them do not count."""
-    excluded = [f"connection {at} does not count: {one.excluded}" for at, one in enumerate(samples, 1) if one.excluded]
-    return [*excluded, *dict.fromkeys(note for one in samples for note in one.notes)]

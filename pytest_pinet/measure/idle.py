@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.figures import Probe
 from pytest_pinet.measure.short_run import SECONDS, share_of_line
-from pytest_pinet.model.figures import FIRST_ANSWER, FIRST_SECOND, IDLE_LOSS, Figure, Sample
+from pytest_pinet.model.figures import FIRST_ANSWER, FIRST_SECOND, IDLE_LOSS, Sample
 from pytest_pinet.model.traffic import Ping
 from pytest_pinet.traffic import echoes, ping
 from pytest_pinet.traffic.tool import TrafficTool, Watch
@@ -28,38 +30,41 @@ IDLE_S = {"fast": 2.0, "standard": 20.0, "soak": 300.0, "full": 300.0}
 ANSWER_TIMEOUT_S = 10.0
 
 
+def pings_s(idle_s: float) -> float:
+    """Return how long the pings before an idle time last."""
+    return min(idle_s, MOST_PINGS_S)
+
+
+def lasts_s(idle_s: float) -> float:
+    """Return how long the measurement of an idle time lasts."""
+    return pings_s(idle_s) + idle_s + SECONDS + 2.0
+
+
 @dataclass(frozen=True)
-class Idle:
+class Idle(Probe):
     """One idle time is one value: pings on the link without other traffic, silence for ``idle_s``, then traffic."""
 
     tool: TrafficTool
     idle_s: float = 60.0
+    figures: ClassVar = (IDLE_LOSS, FIRST_ANSWER, FIRST_SECOND)
 
     @property
-    def key(self) -> str:
+    def name(self) -> str:
         return f"idle-ping-t{self.idle_s:g}"
 
     @property
-    def figures(self) -> tuple[Figure, ...]:
-        return (IDLE_LOSS, FIRST_ANSWER, FIRST_SECOND)
-
-    @property
-    def _pings_s(self) -> float:
-        return min(self.idle_s, MOST_PINGS_S)
-
-    @property
     def seconds(self) -> float:
-        return self._pings_s + self.idle_s + SECONDS + 2.0
+        return lasts_s(self.idle_s)
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Measure one idle time, and the traffic after it. Raises TrafficError if no answer comes within 10 s."""
         dut, peer = link.dut, link.peer
-        count = max(1, round(self._pings_s / PING_INTERVAL_S))
+        count = max(1, round(pings_s(self.idle_s) / PING_INTERVAL_S))
         report, text = ping.measure(dut.shell, Ping(count, PING_INTERVAL_S), dut.ip, peer.ip, str(peer.endpoint), watch)
         _wait(self.idle_s, watch)
         with ThreadPoolExecutor(1, thread_name_prefix="pinet-idle") as pool:
             # At the same time: the pings alone would wake the link before the traffic begins.
-            second = pool.submit(share_of_line, self.tool, link)
+            second = pool.submit(share_of_line, self.tool, link, family=self.setup.family)
             first_s, said = _first_answer(link, watch)
             share = second.result()
         values = {IDLE_LOSS.name: report.loss, FIRST_ANSWER.name: first_s, FIRST_SECOND.name: share}

@@ -10,13 +10,14 @@ from pytest_pinet.errors import ConfigError, TrafficError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Process, Shell
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.figures import Probe
 from pytest_pinet.measure.link_result import tool_of_end
 from pytest_pinet.model.figures import LATE, P50, P90, P99, Figure, Sample
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.traffic import sockperf
 from pytest_pinet.traffic.exchange import exchange
 from pytest_pinet.traffic.processes import CONNECT_TIMEOUT_S, POLL_S
-from pytest_pinet.traffic.tool import Watch, check_whole
+from pytest_pinet.traffic.tool import LARGEST_DATAGRAM, Watch, check_whole
 
 RATES = (10, 100_000)
 # With fewer probes than this share, the sender paused, and a pause hides late answers.
@@ -30,29 +31,28 @@ _FLOWS = re.compile(r"sec .* [1-9][\d.]* [KMG]?Bytes ")
 
 
 @dataclass(frozen=True)
-class Latency:
+class Latency(Probe):
     """Probes of ``size`` bytes over UDP, ``rate`` each second, from the device under test to its peer and back.
 
     ``after_s``: a later answer is late, a lost one is late, too; None counts no late ones. ``load`` is the direction of
     a TCP stream beside the probes; None is an idle link.
     """
 
-    lasts_s: int = 5
+    seconds: int = 5
     size: int = 64
     rate: int = 1000
     after_s: float | None = None
     load: Direction | None = None
 
     def __post_init__(self) -> None:
-        check_whole("duration", self.lasts_s, 1, 3600)
-        check_whole("size", self.size, 14, 1472)
+        check_whole("duration", self.seconds, 1, 3600)
+        check_whole("size", self.size, 14, LARGEST_DATAGRAM[self.setup.family])
         check_whole("rate", self.rate, *RATES)
         if self.after_s is not None and self.after_s <= 0:
             raise ConfigError("after=0: expected a duration such as '2 ms', longer than 0 s")
 
     @property
-    def key(self) -> str:
-        """The part of an id; stable across runs."""
+    def name(self) -> str:
         after = "" if self.after_s is None else f"-a{self.after_s * 1e3:g}ms"
         load = "" if self.load is None else f"-load-{self.load}"
         return f"latency-sockperf-s{self.size}-r{self.rate}{after}{load}"
@@ -61,16 +61,12 @@ class Latency:
     def figures(self) -> tuple[Figure, ...]:
         return (P50, P90, P99) if self.after_s is None else (P50, P90, P99, LATE)
 
-    @property
-    def seconds(self) -> float:
-        return float(self.lasts_s)
-
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Measure once. Raises LabError."""
         if self.load is None:
             return self._probe(link, watch)
         client, server = (tool_of_end(end, "iperf3") for end in (link.dut, link.peer))
-        lasts_s = self.lasts_s + LOAD_AFTER_S
+        lasts_s = self.seconds + LOAD_AFTER_S
         ways = {Direction.TX: [], Direction.RX: ["-R"], Direction.BIDIR: ["--bidir"]}[self.load]
         found: list[Sample] = []
 
@@ -100,12 +96,13 @@ class Latency:
             client,
             lambda port: (
                 sockperf.server_argv(address, port, udp=True),
-                sockperf.under_load_argv(own, address, port, self.lasts_s, self.size, self.rate),
+                sockperf.under_load_argv(own, address, port, self.seconds, self.size, self.rate),
             ),
             self.seconds,
             watch,
             True,
             sockperf.trips,
+            self.setup.family,
         )
         excluded = ""
         if trips.sent < LEAST_SENT * self.rate * trips.seconds:

@@ -20,6 +20,8 @@ from pytest_pinet.judge.circumstances import (
     other_work_notes,
     undisturbed,
 )
+from pytest_pinet.judge.costs import cost_figures
+from pytest_pinet.judge.difference import with_costs
 from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.measurement import figures, strictly
 from pytest_pinet.judge.preconditions import (
@@ -91,6 +93,8 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         if plan.strict:
             found = strictly(found)
     connections = course.connections
+    costs = cost_figures(connections, plan, MetricKey(link.combination.identity, traffic, traffic.direction))
+    found = with_costs(found, [one.reason for one in costs.values() if one.verdict is Verdict.FAIL])
     last = runs.connections[-1].measurements
     windows = _windows(connections)
     skew_s, skew_within_s = most_apart(windows)
@@ -115,6 +119,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         start_skew_within_s=skew_within_s,
         ladder=None if course.ladder is None else course.ladder.record(),
         http=_http(connections, traffic),
+        figures=costs or None,
     )
     context.raw["versions.txt"] = versions_text(record)
     return record.replace(

@@ -6,25 +6,28 @@ same window.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 from pytest_pinet.errors import ConfigError, TrafficError
 from pytest_pinet.execution.shell import Process, last_line
 from pytest_pinet.execution.undo import at_once
+from pytest_pinet.judge.oracle import udp_headers
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.figures import Probe
 from pytest_pinet.measure.link_result import tool_of_end
-from pytest_pinet.model.figures import PACKETS, Figure, Sample
+from pytest_pinet.model.figures import PACKETS, Sample
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.traffic.exchange import exchange
 from pytest_pinet.traffic.processes import LIFETIME_S
-from pytest_pinet.traffic.tool import Watch, check_whole
+from pytest_pinet.traffic.tool import LARGEST_DATAGRAM, Watch, check_whole
 
-SIZES = (18, 1472)
+LEAST_SIZE = 18
 # Before the window, the flow has to start.
 START_S = 2
-# On the wire beside the payload: UDP and IPv4, Ethernet with its checksum, preamble and gap.
-BESIDE_PAYLOAD = 28 + 18 + 20
+# On the wire beside IP: Ethernet with its checksum, preamble and gap.
+BESIDE_IP = 18 + 20
 LEAST_FRAME = 64 + 20
 # So near to the wire, the wire limits. If fewer of the sent packets arrive, the receiver limits.
 AT_WIRE, ARRIVES = 0.95, 0.98
@@ -45,42 +48,35 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Packets:
+class Packets(Probe):
     """Datagrams of ``size`` bytes, as many as the sender can send. ``direction`` is tx or rx."""
 
     direction: Direction = Direction.TX
-    lasts_s: int = 5
+    seconds: int = 5
     size: int = 64
 
+    figures: ClassVar = (PACKETS,)
+
     def __post_init__(self) -> None:
-        check_whole("duration", self.lasts_s, 1, 3600)
-        check_whole("size", self.size, *SIZES)
+        check_whole("duration", self.seconds, 1, 3600)
+        check_whole("size", self.size, LEAST_SIZE, LARGEST_DATAGRAM[self.setup.family])
         if self.direction is Direction.BIDIR:
             raise ConfigError("direction='bidir': packets are counted in one direction; expected 'tx' or 'rx'")
 
     @property
-    def key(self) -> str:
-        """The part of an id; stable across runs."""
+    def name(self) -> str:
         return f"packets-iperf3-{self.direction}-s{self.size}"
-
-    @property
-    def figures(self) -> tuple[Figure, ...]:
-        return (PACKETS,)
-
-    @property
-    def seconds(self) -> float:
-        return float(self.lasts_s)
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Measure once. Raises LabError."""
         sends, receives = (link.dut, link.peer) if self.direction is Direction.TX else (link.peer, link.dut)
         client, server = tool_of_end(sends, "iperf3"), tool_of_end(receives, "iperf3")
         size = str(self.size)
-        lasts_s = START_S + self.lasts_s + round(LIFETIME_S)
+        lasts_s = START_S + self.seconds + round(LIFETIME_S)
         read: list[tuple[Counts, Counts]] = []
 
         def count(sending: Process) -> None:
-            sent, received = at_once(lambda end: _count(end, START_S, self.lasts_s), (sends, receives))
+            sent, received = at_once(lambda end: _count(end, START_S, self.seconds), (sends, receives))
             if sending.poll() is not None:
                 raise TrafficError(
                     f"iperf3 on {client.shell.name} ended while packets were counted",
@@ -104,14 +100,13 @@ class Packets:
         limit, text = self.limited_by(sent, received, self._wire(link))
         # What the device under test sends is its own limit. What it receives is not, if its peer cannot send more.
         excluded = text if limit == "sender" and self.direction is Direction.RX else ""
-        return replace(
-            Sample({PACKETS.name: own}, f"{sent}\n{received}\n{text}\n{raw}", excluded, (text,)),
-            tool=client.version,
-        )
+        notes = () if excluded else (text,)
+        return Sample({PACKETS.name: own}, f"{sent}\n{received}\n{text}\n{raw}", excluded, notes, tool=client.version)
 
     def _wire(self, link: Link) -> float:
         """Return how many of these packets the wire carries in a second."""
-        return link.path.speed_mbps * 1e6 * link.scale / 8 / max(self.size + BESIDE_PAYLOAD, LEAST_FRAME)
+        octets = self.size + udp_headers(self.setup.family) + BESIDE_IP
+        return link.path.speed_mbps * 1e6 * link.scale / 8 / max(octets, LEAST_FRAME)
 
     def limited_by(self, sent: Counts, received: Counts, wire: float) -> tuple[str, str]:
         """Return what limits, ``wire``, ``receiver``, ``sender`` or nothing, and a sentence."""

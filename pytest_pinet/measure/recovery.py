@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
-from pytest_pinet.errors import CapabilityError, LinkError
+from pytest_pinet.errors import CapabilityError
 from pytest_pinet.evidence.interface import read_interface
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.execution.undo import UndoStack, undone
 from pytest_pinet.lab.link import far_end
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.events import Counted
 from pytest_pinet.measure.short_run import SECONDS, share_of_line
 from pytest_pinet.model.figures import Better, Figure, Sample
 from pytest_pinet.traffic import echoes
@@ -29,7 +31,7 @@ _SLOWER = "slower"
 
 
 @dataclass(frozen=True)
-class Recovery:
+class Recovery(Counted):
     """One flap is one value. ``down_s`` is how long the carrier is away. ``tool`` measures the goodput afterwards.
 
     ``reboot`` boots the device under test and opens the link again, after a flap from which it did not come back.
@@ -38,30 +40,28 @@ class Recovery:
     the line rate afterwards, or if it comes back with a lower speed.
     """
 
+    figures = (SILENCE, AFTER)
     tool: TrafficTool
     reboot: Callable[[Link], None]
     down_s: float = 1.0
     silence_s: float = RECOVERY_TIMEOUT_S
     goodput: float = 0.0
+    noun: ClassVar = "flaps"
+    values: ClassVar = (SILENCE, AFTER)
 
     @property
-    def key(self) -> str:
+    def name(self) -> str:
         return f"recovery-ping-d{self.down_s:g}"
-
-    @property
-    def figures(self) -> tuple[Figure, ...]:
-        return (SILENCE, AFTER)
 
     @property
     def seconds(self) -> float:
         return self.down_s + SECONDS + 5.0
 
-    def why_bad(self, flap: Sample) -> str:
-        """Return why a flap is bad; empty for a good one."""
-        silence_s, goodput = flap.values[SILENCE.name], flap.values[AFTER.name]
+    def why_bad(self, event: Sample) -> str:
+        silence_s, goodput = event.values[SILENCE.name], event.values[AFTER.name]
         if silence_s > self.silence_s:
             return f"silent for {SILENCE.show(silence_s)}"
-        if _SLOWER in flap.values:
+        if _SLOWER in event.values:
             return "the link came back with a lower speed"
         return f"goodput {AFTER.show(goodput)} of the line rate afterwards" if goodput < self.goodput else ""
 
@@ -72,15 +72,8 @@ class Recovery:
         Raises CapabilityError if nothing at the far end may take the carrier away, LabError.
         """
         far_end.check(link)
-        undo = UndoStack()
-        try:
+        with undone(f"look at the far end of {link.dut}") as undo:
             found, is_back = self._flap(link, watch or (lambda: None), undo)
-        except BaseException as error:
-            for failure in undo.close():
-                error.add_note(failure)
-            raise
-        if failures := undo.close():
-            raise LinkError("; ".join(failures), f"look at the far end of {link.dut}")
         if not is_back:
             self.reboot(link)
         return found

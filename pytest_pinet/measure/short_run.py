@@ -17,7 +17,7 @@ SECONDS = 3.0
 _COUNTED_S = 1.0
 
 
-def share_of_line(tool: TrafficTool, link: Link, watch: Watch | None = None) -> float:
+def share_of_line(tool: TrafficTool, link: Link, watch: Watch | None = None, family: int = 4) -> float:
     """Return the goodput of the slower direction in the first second, as a share of what TCP can reach over this link.
 
     Both directions run at once. Stalls count, too. Raises TrafficError if nothing flows.
@@ -26,7 +26,7 @@ def share_of_line(tool: TrafficTool, link: Link, watch: Watch | None = None) -> 
     job = TrafficJob(link.dut.shell, link.peer.shell, link.dut.ip, link.peer.ip, traffic, watch=watch)
     flows = wrap_scaled(tool, link.scale).measure(job).flows
     path = link.path
-    most = tcp_goodput(path.speed_mbps, path.mtu, path.timestamps, both_ways=True)
+    most = tcp_goodput(path.speed_mbps, path.mtu, path.timestamps, both_ways=True, family=family)
     return min(_first_second_bps(flows[way].samples) for way in traffic.direction.parts) / most.bps
 
 

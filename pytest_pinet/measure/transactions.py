@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.figures import Probe
 from pytest_pinet.measure.link_result import tool_of_end
-from pytest_pinet.model.figures import TRANSACTIONS, Figure, Sample
+from pytest_pinet.model.figures import TRANSACTIONS, Sample
 from pytest_pinet.traffic import sockperf
 from pytest_pinet.traffic.tool import Watch, check_whole
 
@@ -16,29 +18,22 @@ SIZE = (14, 65_507)
 
 
 @dataclass(frozen=True)
-class Transactions:
+class Transactions(Probe):
     """Requests of ``size`` bytes from the device under test, answered by its peer, over one connection."""
 
-    lasts_s: int = 5
+    seconds: int = 5
     size: int = 64
     udp: bool = False
 
+    figures: ClassVar = (TRANSACTIONS,)
+
     def __post_init__(self) -> None:
-        check_whole("duration", self.lasts_s, *SECONDS)
+        check_whole("duration", self.seconds, *SECONDS)
         check_whole("size", self.size, *SIZE)
 
     @property
-    def key(self) -> str:
-        """The part of an id; stable across runs."""
+    def name(self) -> str:
         return f"transactions-sockperf-{'udp' if self.udp else 'tcp'}-s{self.size}"
-
-    @property
-    def figures(self) -> tuple[Figure, ...]:
-        return (TRANSACTIONS,)
-
-    @property
-    def seconds(self) -> float:
-        return float(self.lasts_s)
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Measure once. Raises LabError."""
@@ -49,11 +44,12 @@ class Transactions:
             client,
             lambda port: (
                 sockperf.server_argv(address, port, self.udp),
-                sockperf.ping_pong_argv(own, address, port, self.lasts_s, self.size, self.udp),
+                sockperf.ping_pong_argv(own, address, port, self.seconds, self.size, self.udp),
             ),
             self.seconds,
             watch,
             self.udp,
             sockperf.transactions,
+            self.setup.family,
         )
         return Sample({TRANSACTIONS.name: rate}, raw, tool=client.version)

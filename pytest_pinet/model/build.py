@@ -178,7 +178,6 @@ class Build(BuildSettings):
         return bool(self.config or self.cmdline or any(file.role.boots for file in self.files))
 
     def of(self, role: BuildFileRole) -> tuple[BuildFile, ...]:
-        """Return the files of this role."""
         return tuple(file for file in self.files if file.role is role)
 
     def __str__(self) -> str:

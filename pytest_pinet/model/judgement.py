@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_pinet.model.connection import Connection, Fresh
+from pytest_pinet.model.figures import FIGURES, Better, Figure
 from pytest_pinet.model.limits import Threshold
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.quantities import Bitrate
@@ -46,7 +47,7 @@ class BaselineDifference:
 
 @dataclass(frozen=True)
 class FigureJudgement:
-    """One value beside goodput: its ``unit`` (``/s``, ``s``, ``share``), its ``values``, and the verdict on them.
+    """One value beside goodput: its ``unit`` (``/s``, ``s``, ``share``, ``ms/Gbit``, ``/Gbit``), and the verdict.
 
     ``values`` has one value for each connection that counts, and ``value`` is their median (null: no connection has a
     value). ``better`` is ``up`` or ``down``. ``interval``, ``stopped`` and ``state`` are as for a direction.
@@ -62,6 +63,10 @@ class FigureJudgement:
     interval: tuple[float, float] | None = None
     stopped: str = ""
     state: str = ""
+
+    def kind(self, name: str) -> Figure:
+        """Return the kind of the value, by its name in the result."""
+        return FIGURES.get(name) or Figure(name, self.unit, Better(self.better))
 
 
 @dataclass(frozen=True)

@@ -423,7 +423,6 @@ class Lab:
     has_coordinator: Annotated[bool, *NO_KEY] = True
 
     def tool_for(self, traffic: Traffic) -> str:
-        """Return the name of the tool that measures this traffic."""
         return self.http_tool if isinstance(traffic, HttpTraffic) else self.traffic_tool
 
     @property

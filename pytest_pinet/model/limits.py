@@ -13,7 +13,7 @@ from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
 
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.model.figures import FIGURES, Better
+from pytest_pinet.model.figures import FIGURES, Better, Figure
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import (
     CPU_FORM,
@@ -349,13 +349,17 @@ class Threshold:
         """Why the value of this metric may be unknown, as a sentence."""
         return _KINDS[self.metric].unknown
 
-    def judge(self, value: float) -> tuple[Verdict, str]:
-        """Return PASS, MARGINAL or FAIL, with a sentence; INVALID for a value that is not finite."""
+    def judge(self, value: float, of: Figure | None = None) -> tuple[Verdict, str]:
+        """Return PASS, MARGINAL or FAIL, with a sentence; INVALID for a value that is not finite.
+
+        ``of`` is the kind of the value; None: that of the metric.
+        """
         kind = _KINDS[self.metric]
+        kind = kind if of is None else replace(kind, noun=of.name, show=of.show)
         noun = f"{kind.noun} " if kind.noun else ""
         if not math.isfinite(value):
             return Verdict.INVALID, f"{noun}{value} is not a finite number: a measurement error"
-        figure = FIGURES.get(self.metric)
+        figure = of or FIGURES.get(self.metric)
         at_most = self.metric in MAXIMA or (figure is not None and figure.better is Better.DOWN)
         misses = value > self.number if at_most else value < self.number
         relation = f"is {'above' if at_most else 'below'}" if misses else "meets"

@@ -161,7 +161,7 @@ class Flow:
 class Path:
     """The properties of the path between the ends, from which the physical limit is computed.
 
-    ``duplex`` is None if a driver does not report it, or if an end is not full duplex.
+    ``duplex`` is None if a driver does not report it.
     """
 
     speed_mbps: int

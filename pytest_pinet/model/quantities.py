@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from pytest_pinet.execution.names import LONGEST, shown
 
@@ -18,6 +18,7 @@ _RATE = re.compile(r"([0-9.eE+-]+|nan|inf)\s*([kKmMgG]?)(bit/s|bps|)", re.IGNORE
 _SIZE_FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _SIZE = re.compile(r"([0-9]+)\s*([kKmMgG]?)(?:i?B)?")
 _PER_SECOND = re.compile(r"([0-9.eE+-]+|nan|inf)\s*([kKmM]?)\s*/\s*s")
+_PER_GBIT = re.compile(r"([0-9.eE+-]+|nan|inf)\s*(ms)?\s*/\s*Gbit")
 _DURATION_FACTORS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"([0-9.eE+-]+|nan|inf)\s*(ms|s|min|h)", re.IGNORECASE | re.ASCII)
 
@@ -30,6 +31,7 @@ SIZE_FORM = "a size such as '65536', '64K' or '1M'"
 DURATION_FORM = "a duration such as '500 ms', '10 s' or '2 min'"
 PER_SECOND_FORM = "a number for each second such as '8000/s' or '300k/s'"
 CPU_FORM = "a part of a core for each Gbit/s such as '40%'"
+QUANTITY_FORM = "a value with its unit such as '941 Mbit/s', '8100/s', '1.2 ms', '3%' or '850/Gbit'"
 MOST_BPS = 1e13
 MOST_S = 366 * 86_400.0
 # A whole core for 1 Mbit/s.
@@ -52,9 +54,12 @@ def _number(text: str, form: str, factor: float = 1.0, most: float = math.inf, l
     return value
 
 
-def unit_of(bps: float) -> tuple[str, float]:
-    """Return the unit in which a rate of this size is written, and the unit's size in bit/s."""
-    return next((one for one in reversed(_RATE_UNITS.items()) if bps >= 0.99995 * one[1]), ("bit/s", 1.0))
+def unit_of(value: float, unit: str = "bit/s") -> tuple[str, float]:
+    """Return the unit in which a value of this size is written, and its size in ``unit`` (of `Figure`)."""
+    if unit != "bit/s":
+        small = unit == "s" and value < 1
+        return ("ms", 1e-3) if small else ("%", 0.01) if unit == "share" else (unit, 1.0)
+    return next((one for one in reversed(_RATE_UNITS.items()) if value >= 0.99995 * one[1]), ("bit/s", 1.0))
 
 
 @dataclass(frozen=True, order=True)
@@ -184,6 +189,47 @@ class PerSecond:
 
     def __str__(self) -> str:
         return f"{self.number:.0f}/s" if self.number >= 99.5 else f"{self.number:.3g}/s"
+
+
+@dataclass(frozen=True, order=True)
+class PerGbit:
+    """What a Gbit costs: a number, or a number of ``ms``."""
+
+    number: float
+    of: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> PerGbit:
+        """Read ``850/Gbit`` or ``12 ms/Gbit``. Raises ValueError."""
+        match = _PER_GBIT.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(f"{text!r} is not {QUANTITY_FORM}")
+        return cls(_number(match[1], QUANTITY_FORM), f" {match[2]}" if match[2] else "")
+
+    def __str__(self) -> str:
+        return f"{self.number:.3g}{self.of}/Gbit" if self.number < 1000 else f"{self.number:.0f}{self.of}/Gbit"
+
+
+Quantity = Bitrate | PerSecond | Duration | Share | PerGbit
+
+
+def amount(of: Quantity) -> float:
+    """Return the number of a quantity: bit/s, numbers for each second or Gbit, seconds, or a share from 0 to 1."""
+    number: float = astuple(of)[0]
+    return number
+
+
+def parse_quantity(text: str) -> Quantity:
+    """Read a value with its unit: ``941 Mbit/s``, ``8100/s``, ``1.2 ms``, ``3%`` or ``850/Gbit``. Raises ValueError."""
+    for pattern, parse in ((_PER_SECOND, PerSecond.parse), (_PER_GBIT, PerGbit.parse), (_DURATION, Duration.parse)):
+        if pattern.fullmatch(text.strip()):
+            return parse(text)
+    if text.strip().endswith("%"):
+        return Share.parse(text, QUANTITY_FORM)
+    try:
+        return Bitrate.parse(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not {QUANTITY_FORM}") from None
 
 
 def parse_text(value: object, form: str) -> str:

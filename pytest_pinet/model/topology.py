@@ -226,7 +226,7 @@ class LinkFacts:
         speeds = [end.speed_mbps for end in found] + [uplink.speed_mbps for uplink in self.uplinks_between(a, b)]
         return Path(
             speed_mbps=min(speeds),
-            duplex="full" if all(end.duplex == "full" for end in found) else None,
+            duplex=next((end.duplex for end in found if end.duplex != "full"), "full"),
             mtu=min(end.mtu for end in found),
             timestamps=all(end.timestamps for end in found),
         )

@@ -120,7 +120,6 @@ class Traffic:
         return self.opposed or self.peer_bitrate is not None
 
     def bitrate_of(self, way: Direction) -> Bitrate | None:
-        """Return the rate limit of each stream in this one-way direction."""
         return self.bitrate if way is Direction.TX or self.peer_bitrate is None else self.peer_bitrate
 
     def one_way(self, way: Direction) -> Traffic:
@@ -234,12 +233,6 @@ class Ping:
     count: int = 10
     interval_s: float = 0.2
     size: int = 56
-    setup: PathSetup = USUAL_PATH
-
-    @property
-    def key(self) -> str:
-        """The part of an id that describes the ping; stable across runs."""
-        return f"ping-c{self.count}-i{self.interval_s:g}-s{self.size}{self.setup.key}"
 
     @property
     def seconds(self) -> float:

@@ -48,7 +48,6 @@ class Tuning:
         return self.key or UNTUNED
 
     def only(self, names: Collection[str]) -> Tuning:
-        """Return the settings with these names."""
         return Tuning(tuple(setting for setting in self.settings if setting[0] in names))
 
 

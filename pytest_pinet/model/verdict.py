@@ -145,20 +145,6 @@ class LadderResult(Result):
 
 
 @dataclass(frozen=True)
-class PingResult(Result):
-    """The result of ``gate.ping``: round trips in seconds and the share (0 to 1) of lost packets. It has no goodput.
-
-    ``mdev_s`` is the mean deviation, None if the tool does not print it.
-    """
-
-    loss: float
-    min_s: float
-    mean_s: float
-    max_s: float
-    mdev_s: float | None
-
-
-@dataclass(frozen=True)
 class ValuesResult(Result):
     """The result of ``gate.transactions`` and the like. It has no goodput.
 
@@ -166,6 +152,34 @@ class ValuesResult(Result):
     """
 
     values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class PingResult(ValuesResult):
+    """The result of ``gate.ping``: round trips in seconds and the share (0 to 1) of lost packets. It has no goodput.
+
+    ``mdev_s`` is the mean deviation, None if the tool does not print it.
+    """
+
+    @property
+    def loss(self) -> float:
+        return self.values["loss"]
+
+    @property
+    def mean_s(self) -> float:
+        return self.values["latency"]
+
+    @property
+    def min_s(self) -> float:
+        return self.values["rtt_min"]
+
+    @property
+    def max_s(self) -> float:
+        return self.values["rtt_max"]
+
+    @property
+    def mdev_s(self) -> float | None:
+        return self.values.get("rtt_mdev")
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord, SkippedRecord
 from pytest_pinet.model.verdict import GATE, GOOD, SEVERITY, SKIP, STOP, Verdict, change_verdict, gated
 from pytest_pinet.report.exact_text import by_nic, exact_label, function_rows, once
+from pytest_pinet.report.sentences import of_interest
 from pytest_pinet.report.text_wrap import first_paragraph
 
 # A build with these findings comes up and moves packets, so a bisection can judge it. Other builds are skipped.
@@ -125,11 +126,18 @@ def _nic(result: ResultRecord) -> str:
     return f"{result.combination.dut}: {parts}" if parts else ""
 
 
+NO_BASELINE = "no baseline is accepted"
+RUN_FIRST = "run the test with the known-good build, then pinet accept"
+
+
 def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord]:
-    if result.figures is not None and not accepted:
-        for name, one in result.figures.items():
-            yield _entry(result, name, one.verdict, one.reason)
-    elif not result.directions:
+    figures = of_interest(result.figures or {})
+    for name, one in figures.items():
+        if not result.directions or one.verdict is Verdict.FAIL:
+            known = not accepted or one.limit is not None or one.verdict is not Verdict.PASS
+            verdict, why = (one.verdict, one.reason) if known else (Verdict.INCONCLUSIVE, f"{NO_BASELINE}: {RUN_FIRST}")
+            yield _entry(result, name, verdict, why)
+    if not result.directions and not figures:
         broke = result.verdict is Verdict.FAIL and not result.has_no_rate
         finding = result.finding or KERNEL if broke else ""
         yield _entry(result, "", result.verdict, first_paragraph(result.message)).replace(finding=finding)
@@ -180,8 +188,8 @@ def _of_accepted(result: ResultRecord, way: str, direction: DirectionRecord) -> 
     verdict, why = gated(direction.verdict), direction.reason
     baseline, limited = direction.baseline, result.limited_by
     if verdict is Verdict.PASS and (baseline is None or baseline.verdict is Verdict.SKIPPED):
-        known = "no baseline is accepted" if baseline is None else baseline.text
-        verdict, why = Verdict.INCONCLUSIVE, f"{known}: run the test with the known-good build, then pinet accept"
+        known = NO_BASELINE if baseline is None else baseline.text
+        verdict, why = Verdict.INCONCLUSIVE, f"{known}: {RUN_FIRST}"
     a_bps = None if baseline is None else baseline.figure_bps
     slower = verdict is Verdict.FAIL and limited is not None
     return _entry(result, way, verdict, why).replace(

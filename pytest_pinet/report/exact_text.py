@@ -216,12 +216,14 @@ def by_nic(results: Iterable[ResultRecord]) -> dict[str, list[ResultRecord]]:
 def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
     """Return the functions that changed in any of these results of one NIC: what makes a window fail is first.
 
-    Functions of the module that the build changes are before all others, larger changes before smaller ones. Each
-    function has the window that shows its change best. At full load, other functions change with any other binary; they
-    count only in a window that is slower or faster.
+    Functions of the module that the build changes are before all others, larger changes before smaller ones. A function
+    that changed in batches, and not one by one in the same direction, is behind them: it follows from other batches.
+    Each function has the window that shows its change best. At full load, other functions change with any other binary;
+    they count only in a window that is slower or faster.
     """
     found: dict[str, tuple[_Order, FunctionRow]] = {}
     failing: set[str] = set()
+    one_by_one = {_way(window) for one in results if is_one_by_one(window := window_of(one.id))}
     for result in filter(_telling, results):
         if (exact := result.exact) is None:
             continue
@@ -232,9 +234,21 @@ def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
             if one.missed or (one.change > 0 and Verdict.FAIL in _verdicts(result)):
                 failing.add(label)
     ordered = sorted(
-        (label not in failing, order.rank, order.minus_size, label, row) for label, (order, row) in found.items()
+        (
+            order.rank > OF_CHANGE or (order.by_batches and _way(row.window) in one_by_one),
+            label not in failing,
+            order.rank,
+            order.minus_size,
+            label,
+            row,
+        )
+        for label, (order, row) in found.items()
     )
     return [row for *_, row in ordered]
+
+
+def _way(window: str) -> str:
+    return window.rpartition("-")[2]
 
 
 class _Order(NamedTuple):

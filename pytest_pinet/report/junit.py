@@ -72,12 +72,6 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
             properties.append((f"{prefix}.requests_per_s", round(result.http.requests_per_s, 1)))
         if result.ladder is not None and result.ladder.knee_bps is not None:
             properties.append((f"{prefix}.knee_bps", round(result.ladder.knee_bps)))
-        if result.ping is not None:
-            properties += [
-                (f"{prefix}.ping.{key}", value)
-                for key in ("loss", "rtt_min_s", "rtt_mean_s", "rtt_max_s", "rtt_mdev_s")
-                if (value := getattr(result.ping, key)) is not None
-            ]
         for name, one in (result.figures or {}).items():
             if one.value is not None:
                 limit = None if one.limit is None else one.limit.number

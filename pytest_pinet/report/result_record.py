@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple
-from statistics import fmean
 
 from pytest_pinet.judge.flows import total
 from pytest_pinet.judge.level import level_bps
@@ -25,13 +23,11 @@ from pytest_pinet.model.record.measurement import (
     FlowRecord,
     HttpRecord,
     HttpRoundRecord,
-    PingRecord,
-    PingRoundRecord,
     SocketsRecord,
     WindowRecord,
 )
 from pytest_pinet.model.record.result import CombinationRecord, EndRecord, ResultRecord
-from pytest_pinet.model.traffic import Direction, Ping, PingReport, Traffic
+from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.model.verdict import Verdict
 
@@ -185,47 +181,6 @@ def http_record(size: int, connections: int, rounds: Sequence[HttpReport]) -> Ht
         requests_per_s=sum(one.good for one in rounds) / sum(one.seconds for one in rounds),
         failed=failed,
         rounds=tuple(HttpRoundRecord.of(one, requests_per_s=one.rate, failed=one.troubles) for one in rounds),
-    )
-
-
-def ping_record(ping: Ping, rounds: Sequence[PingReport]) -> PingRecord:
-    """Return the record of all series together and of each one."""
-    together = pooled(rounds)
-    return PingRecord.of(
-        _round(together),
-        size_bytes=ping.size,
-        interval_s=ping.interval_s,
-        loss=together.loss,
-        rounds=tuple(_round(one) for one in rounds),
-    )
-
-
-def _round(one: PingReport) -> PingRoundRecord:
-    return PingRoundRecord.of(
-        one, rtt_min_s=one.min_s, rtt_mean_s=one.mean_s, rtt_max_s=one.max_s, rtt_mdev_s=one.mdev_s
-    )
-
-
-def pooled(rounds: Sequence[PingReport]) -> PingReport:
-    """Return all series as one. Each returned packet has the same weight.
-
-    ``mdev_s`` is that of all packets together, as ping computes it: the root of the mean square minus the squared mean.
-    It is None if a series has none.
-    """
-    came = [one for one in rounds if one.mean_s is not None]
-    means = [one.mean_s or 0.0 for one in came for _ in range(one.received)]
-    mdev_s = None
-    if came and all(one.mdev_s is not None for one in came):
-        squares = [(one.mean_s or 0.0) ** 2 + (one.mdev_s or 0.0) ** 2 for one in came for _ in range(one.received)]
-        # ping prints microseconds.
-        mdev_s = round(math.sqrt(max(fmean(squares) - fmean(means) ** 2, 0.0)), 9)
-    return PingReport(
-        sum(one.sent for one in rounds),
-        sum(one.received for one in rounds),
-        min((one.min_s for one in came if one.min_s is not None), default=None),
-        fmean(means) if means else None,
-        max((one.max_s for one in came if one.max_s is not None), default=None),
-        mdev_s,
     )
 
 

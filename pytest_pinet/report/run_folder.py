@@ -96,7 +96,6 @@ class RunFolder:
         self._append(UNENDED, [{"test": test, "left": None if record is None else record.dump()}])
 
     def unended(self) -> list[ResultRecord]:
-        """Return the records of all tests that have not ended."""
         return unended_in(self.path / UNENDED)
 
     def _append(self, name: str, lines: Iterable[object]) -> None:

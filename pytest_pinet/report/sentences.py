@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
@@ -12,12 +13,23 @@ from pytest_pinet.history.compare import MISSING, NOT_COMPARABLE, WORDS, Compare
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.losses import Loss, LossState, MetricLevel, level_of
 from pytest_pinet.history.points import LONG_LENGTH
-from pytest_pinet.model.figures import Better, Figure
 from pytest_pinet.model.judgement import FigureJudgement
-from pytest_pinet.model.record.measurement import HttpRecord, LadderRecord, PingRecord
+from pytest_pinet.model.limits import METRICS
+from pytest_pinet.model.record.measurement import HttpRecord, LadderRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import Tuned
-from pytest_pinet.report.text_wrap import SIDES, WIDTH, count, rate, rates, side_cells, text_table, wrap
+from pytest_pinet.report.text_wrap import SIDES, WIDTH, count, rate, rates, side_cells, text_table, value_texts, wrap
+
+# Notes that differ only in these numbers have the same meaning.
+_NUMBER = re.compile(r"\d[\d.]*(?: [kMGT]?bit/s)?")
+
+
+def folded(notes: Iterable[str]) -> list[str]:
+    """Return each note once. Of several notes that differ only in their numbers, the first stands for all."""
+    alike: dict[str, list[str]] = {}
+    for note in dict.fromkeys(notes):
+        alike.setdefault(_NUMBER.sub("#", note), []).append(note)
+    return [f"{same[0]} (and {len(same) - 1} similar)" if len(same) > 1 else same[0] for same in alike.values()]
 
 
 def limited_by_text(result: ResultRecord) -> str:
@@ -92,13 +104,9 @@ def versions_text(result: ResultRecord) -> str:
     return "".join(f"{name}: {value}\n" for name, value in versions if value)
 
 
-def ping_text(record: PingRecord) -> str:
-    """Return a sentence: ``20 of 20 pings came back in 0.31 ms (0.20 to 1.02)``."""
-    counts = f"{record.received} of {record.sent} pings came back"
-    low, mean, high = record.rtt_min_s, record.rtt_mean_s, record.rtt_max_s
-    if low is None or mean is None or high is None:
-        return counts
-    return f"{counts} in {mean * 1e3:.3g} ms ({low * 1e3:.3g} to {high * 1e3:.3g})"
+def of_interest(figures: Mapping[str, FigureJudgement]) -> dict[str, FigureJudgement]:
+    """Return the values that can have a limit; all if there is none, as with boots."""
+    return {name: one for name, one in figures.items() if name in METRICS} or dict(figures)
 
 
 def figures_text(figures: Mapping[str, FigureJudgement]) -> str:
@@ -108,13 +116,9 @@ def figures_text(figures: Mapping[str, FigureJudgement]) -> str:
 
 def figure_text(name: str, one: FigureJudgement) -> str:
     """Return the value of a value with its unit, and its limit."""
-    value = "unknown" if one.value is None else figure_of(name, one).show(one.value)
-    return value if one.limit is None else f"{value} (limit {one.limit.words})"
-
-
-def figure_of(name: str, one: FigureJudgement) -> Figure:
-    """Return the kind of a judged value."""
-    return Figure(name, one.unit, Better(one.better))
+    show = one.kind(name).show
+    value = "unknown" if one.value is None else show(one.value)
+    return value if one.limit is None else f"{value} (limit {show(one.limit.number)})"
 
 
 def http_text(record: HttpRecord) -> str:
@@ -149,7 +153,7 @@ def read_losses(url: str, lab: LabOfFile, today: date) -> list[MetricLevel]:
 def lost(levels: Iterable[MetricLevel]) -> list[MetricLevel]:
     """Return the levels with a loss: open losses first, then by size."""
     found = [(level.loss, level) for level in levels if level.loss is not None]
-    found.sort(key=lambda one: (not one[0].is_open, one[0].relative, one[0].lab, one[0].figure))
+    found.sort(key=lambda one: (not one[0].is_open, -abs(one[0].relative), one[0].lab, one[0].figure))
     return [level for _, level in found]
 
 
@@ -180,7 +184,7 @@ def owner_text(loss: Loss) -> str:
 
 def cause_text(loss: Loss) -> str:
     """Return the levels before and now, and what differs between the builds."""
-    moved = " -> ".join(rates(loss.before_bps, loss.now_bps))
+    moved = " -> ".join(value_texts(loss.kind, loss.before, loss.now))
     change = loss.change
     if change is None:
         return f"{moved}, since before the runs of this history"
@@ -233,7 +237,7 @@ def short_lines(levels: Sequence[MetricLevel], today: date) -> list[str]:
 
 
 def loss_record(level: MetricLevel, today: date) -> dict[str, object]:
-    """Return a level with a loss as plain data: rates in bit/s, changes as fractions, times in ISO 8601."""
+    """Return a level with a loss as plain data: levels in their unit, changes as fractions, times in ISO 8601."""
     loss = level.loss
     assert loss is not None, "only levels with a loss"
     change, known = loss.change, loss.acknowledgement
@@ -245,8 +249,9 @@ def loss_record(level: MetricLevel, today: date) -> dict[str, object]:
         "since": loss.since.isoformat(),
         "days": loss.days(today),
         "run": loss.run,
-        "before_bps": loss.before_bps,
-        "now_bps": loss.now_bps,
+        "unit": loss.kind.unit,
+        "before": loss.before,
+        "now": loss.now,
         "change": loss.relative,
         "since_baseline": level.since_baseline,
         "since_best_month": level.since_best_month,
@@ -281,7 +286,7 @@ def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared], width: int
     if not found:
         return [*lines, "", "no metric to compare"]
     words = [one.word.upper() if one.word in _LOUD else one.word for one in found]
-    sides = [side_cells(one.a_bps, one.b_bps, one.change) for one in found]
+    sides = [side_cells(one.a, one.b, one.change, kind=one.kind) for one in found]
     cells = [_HEADER, *((one.figure, *side, word) for one, side, word in zip(found, sides, words, strict=True))]
     explained = [one.why if one.word in _EXPLAINED else "" for one in found]
     notes = [wrap(why, indent="    ", width=width) if why else [] for why in explained]
@@ -294,9 +299,9 @@ def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared], width: int
 
 
 def comparison_records(found: Sequence[Compared]) -> list[dict[str, object]]:
-    """Return the rows as plain data. Rates are bit/s, changes fractions; None where a side has no value."""
-    names = ("figure", "a_bps", "b_bps", "change", "verdict", "skipped", "why", "differs")
-    return [{name: getattr(one, name) for name in names} for one in found]
+    """Return the rows as plain data. Changes are fractions; None where a side has no value."""
+    names = ("figure", "a", "b", "change", "verdict", "skipped", "why", "differs")
+    return [{name: getattr(one, name) for name in names} | {"unit": one.kind.unit} for one in found]
 
 
 def _what(name: str, side: RunSet) -> str:

@@ -17,12 +17,11 @@ from pytest_pinet.model.record.result import ResultRecord, SkippedRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.sentences import (
     evenness_note,
-    figure_of,
     http_text,
     ineffective,
     ladder_text,
     limited_by_text,
-    ping_text,
+    of_interest,
 )
 from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, signed_percent, text_table, wrap
 
@@ -115,11 +114,10 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
     if rows:
         rows[0] = replace(rows[0], notes=tuple(dict.fromkeys((*rows[0].notes, *extra))), extra=tuple(extra))
     verdict = result.verdict
-    if result.figures is not None:
-        rows += [_figure_row(label, test, name, one, notes) for name, one in result.figures.items()]
-    elif result.ping is not None:
-        trips = (ping_text(result.ping),)
-        rows.append(ResultRow(label, test, "", verdict, notes=trips, extra=trips))
+    # A cost of traffic is shown only if it fails.
+    shown = {n: one for n, one in of_interest(result.figures or {}).items() if not rows or one.verdict is Verdict.FAIL}
+    if shown:
+        rows += [_figure_row(label, test, name, one, notes) for name, one in shown.items()]
     elif all(row.verdict is not verdict for row in rows):
         # The verdict that ended the measurement does not belong to a direction.
         rows.append(ResultRow(label, test, "", verdict, notes=(result.message, *notes)))
@@ -129,11 +127,11 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
 def _figure_row(label: str, test: str, name: str, one: FigureJudgement, notes: tuple[str, ...]) -> ResultRow:
     # The key of some traffic begins with the name of its only value.
     label = label if f" {name}-" in label else f"{label}-{name}"
-    value = "-" if one.value is None else figure_of(name, one).show(one.value)
+    value = "-" if one.value is None else one.kind(name).show(one.value)
     spread = None if len(one.values) < 2 or not one.value else (max(one.values) - min(one.values)) / one.value
     reasons = (one.reason,) if one.verdict in _EXPLAINED else ()
     shown = () if one.verdict is Verdict.PASS else (*reasons, *notes)
-    texts = value, "none" if one.limit is None else one.limit.words
+    texts = value, "none" if one.limit is None else one.kind(name).show(one.limit.number)
     return ResultRow(label, test, "", one.verdict, spread=spread, notes=shown, figure=texts)
 
 

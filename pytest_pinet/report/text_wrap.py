@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import chain, takewhile
 
-from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.figures import GOODPUT, Figure
 
 WIDTH = 80
 RATE_WIDTH = 13
@@ -52,8 +52,13 @@ def written(text: str) -> str:
 
 def rate(bps: float) -> str:
     """Return a bit rate with its unit in at most RATE_WIDTH characters."""
-    text = str(Bitrate(bps))
-    return text if len(text) <= RATE_WIDTH else f"{bps:.0e} bit/s"
+    return value_text(bps, GOODPUT)
+
+
+def value_text(value: float | None, kind: Figure, missing: str = "-") -> str:
+    """Return a value of a kind with its unit in at most RATE_WIDTH characters, or ``missing`` if there is none."""
+    text = missing if value is None else kind.show(value)
+    return text if value is None or len(text) <= RATE_WIDTH else f"{value:.0e} {kind.unit}"
 
 
 def rate_or(bps: float | None, missing: str = "-") -> str:
@@ -63,7 +68,14 @@ def rate_or(bps: float | None, missing: str = "-") -> str:
 
 def rates(*bps: float) -> list[str]:
     """Return bit rates for one sentence: if all have the same unit, only the last one shows the unit."""
-    texts = [rate(one) for one in bps]
+    return value_texts(GOODPUT, *bps)
+
+
+def value_texts(kind: Figure, *values: float) -> list[str]:
+    """Return values of a kind for one sentence: if all have the same unit, only the last one shows the unit."""
+    texts = [value_text(one, kind) for one in values]
+    if not all(" " in text for text in texts):
+        return texts
     numbers, units = zip(*(text.split(" ", 1) for text in texts), strict=True)
     return [*numbers[:-1], texts[-1]] if len(set(units)) == 1 else texts
 
@@ -207,9 +219,11 @@ def markdown_table(rows: Sequence[Sequence[str]], columns: str) -> list[str]:
     return [head, f"|{'|'.join('---' if mark == '<' else '--:' for mark in marks)}|", *lines, ""]
 
 
-def side_cells(a_bps: float | None, b_bps: float | None, change: float | None, digits: int = 1) -> tuple[str, str, str]:
+def side_cells(
+    a: float | None, b: float | None, change: float | None, digits: int = 1, kind: Figure = GOODPUT
+) -> tuple[str, str, str]:
     """Return the cells for A, B, and B over A minus one. None is an unknown value."""
-    return rate_or(a_bps), rate_or(b_bps), signed_percent(change, digits)
+    return value_text(a, kind), value_text(b, kind), signed_percent(change, digits)
 
 
 def columns(rows: Sequence[Sequence[str]], most: Sequence[int], indent: str = "", hanging: str = "") -> list[str]:

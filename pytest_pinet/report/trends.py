@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.differences import name_of
 from pytest_pinet.history.history import open_history
-from pytest_pinet.history.levels import MATTERS
 from pytest_pinet.history.losses import MetricLevel, level_of
-from pytest_pinet.history.points import GOODPUT, LONG_LENGTH, Point, PointList, Trend, metric_id
-from pytest_pinet.history.records import points_of
+from pytest_pinet.history.points import LONG_LENGTH, VALUE, Point, PointList, Trend, metric_id
+from pytest_pinet.history.records import metrics_of, points_of, value_of
 from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.history.text import ASCII_HEIGHTS, spark
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.metric_key import CombinationId, within
+from pytest_pinet.model.quantities import amount
 from pytest_pinet.model.record.change import EXACT
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import SEVERITY
@@ -65,17 +65,17 @@ class FigureSeries(Trend):
         return self.points[-1]
 
     @property
-    def band_bps(self) -> tuple[float, float, float] | None:
+    def band(self) -> tuple[float, float, float] | None:
         """Return the baseline: its lowest run, the accepted value, its highest run."""
         if self.baseline is None:
             return None
-        runs = [run.bps for run in self.baseline.runs]
-        return min(runs), self.baseline.goodput.bps, max(runs)
+        runs = [amount(run) for run in self.baseline.runs]
+        return min(runs), amount(self.baseline.value), max(runs)
 
     @cached_property
     def measured(self) -> Sequence[float]:
-        """Return the goodput (bit/s) of each run that has one."""
-        return [bps for bps in self.points.column(GOODPUT) if bps is not None]
+        """Return the value of each run that has one."""
+        return [value for value in self.points.column(VALUE) if value is not None]
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list
         if len(found.points) == last
         and (
             level.loss is not None
-            or (level.since_baseline or 0.0) < -MATTERS
-            or best.get((found.figure, found.lab), 0.0) > (level.now_bps or 0.0) * (1 + MATTERS)
+            or (found.baseline is not None and level.is_below(found.kind.rate(amount(found.baseline.value))))
+            or level.is_below(best.get((found.figure, found.lab), 0.0))
         )
     }
     longer = history.trends(LONG_LENGTH, lab, lower) if lower and last < LONG_LENGTH else ()
@@ -146,7 +146,7 @@ def series_with(
     found = []
     today = datetime.now(UTC).date()
     for result in results:
-        for way in result.directions if result.exact is None else ():
+        for way in metrics_of(result):
             figure = metric_id(result.id, way)
             past = Trend(figure, "", PointList()) if history is None else history.trend(figure, max(last, LONG_LENGTH))
             point = _point(result, way, figure, emulated)
@@ -159,11 +159,10 @@ def series_with(
 
 
 def _point(result: ResultRecord, way: str, figure: str, emulated: bool) -> Point:
-    one = result.directions[way]
     return Point(
-        THIS_RUN, datetime.fromisoformat(result.started), "", figure, result.combination.id, way,
-        one.goodput_bps, one.verdict, one.interval_bps, one.limit_bps, False, one.oracle_bps, one.reason,
-        result.build, emulated=emulated, limited_by=limited_by_text(result), scale=result.scale or 1.0,
+        run=THIS_RUN, time=datetime.fromisoformat(result.started), lab="", figure=figure, direction=way,
+        combination=result.combination.id, build=result.build, emulated=emulated,
+        limited_by=limited_by_text(result), scale=result.scale or 1.0, **value_of(result, way),
     )  # fmt: skip
 
 
@@ -208,12 +207,7 @@ def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str, heig
     """
     if url is None or not results:
         return []
-    figures = {
-        metric_id(result.id, way): direction.verdict
-        for result in results
-        if result.exact is None
-        for way, direction in result.directions.items()
-    }
+    figures = {metric_id(result.id, way): verdict for result in results for way, verdict in metrics_of(result).items()}
     ordered = sorted(figures, key=lambda figure: (SEVERITY.index(figures[figure]), figure))[:_LINES]
     try:
         with open_history(url) as history:
@@ -221,7 +215,7 @@ def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str, heig
     except ConfigError:
         # The summary already explains why there is no history.
         return []
-    known = [trend for trend in found if sum(point.goodput_bps is not None for point in trend.points) > 1]
+    known = [trend for trend in found if sum(point.value is not None for point in trend.points) > 1]
     if not known:
         return []
     labels = shorten([plain(trend.figure) for trend in known], _LABEL)
@@ -231,7 +225,7 @@ def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str, heig
 
 
 def _line(label: str, trend: Trend, heights: str) -> str:
-    course = spark([point for point in trend.points if point.goodput_bps is not None][-_RUNS:], heights)
+    course = spark([point for point in trend.points if point.value is not None][-_RUNS:], heights)
     line = f"{label}{_GAP}[{course}]"
     if trend.changes:
         change = trend.changes[-1]

@@ -112,11 +112,16 @@ class WorkerHooks:
 class ControllerHooks:
     """Runs in the controller: makes the scheduler, ends workers, and releases the places of workers that died.
 
-    ``header`` returns the lines to print once the workers have collected; arguments: seconds of work, count of workers.
+    ``header`` returns the lines to print once the workers have collected; arguments: the tests, seconds of work,
+    count of workers.
     """
 
     def __init__(
-        self, config: pytest.Config, lab: Lab, keeper: RunReporter, header: Callable[[float, int], list[str]]
+        self,
+        config: pytest.Config,
+        lab: Lab,
+        keeper: RunReporter,
+        header: Callable[[Sequence[str], float, int], list[str]],
     ) -> None:
         self._config = config
         self._workers: list[XdistWorker] = []
@@ -148,7 +153,7 @@ class ControllerHooks:
                 jobs.append(PlannedTest(index, Needs(), FILLER_S, 0.0))
             else:
                 jobs.append(PlannedTest(index, needs, expected.total_s, expected.traffic_s))
-        self._write(*self._header(math.fsum(job.total_s for job in jobs), len(self._workers)))
+        self._write(*self._header(nodeids, math.fsum(job.total_s for job in jobs), len(self._workers)))
         return jobs
 
     @pytest.hookimpl(optionalhook=True)

@@ -6,12 +6,12 @@ import heapq
 import json
 import os
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from pytest_pinet.history.results_file import results_in
+from pytest_pinet.history.results_file import read_whole_run, results_in
 
 FILE = "plan.json"
 WORKER_INPUT = "pinet_run_folder"
@@ -79,13 +79,18 @@ class Estimate:
 
 
 class Estimates(dict[str, Estimate]):
-    """Estimates by node ID, from the latest run of each test. Other tests get the median."""
+    """Estimates by node ID, from the latest run of each test.
+
+    A test that did not run gets the median of its function with other parameters, or else that of all tests.
+    """
 
     def __init__(self, known: Mapping[str, Estimate]) -> None:
         super().__init__(known)
-        total = median([e.total_s for e in known.values()]) if known else DEFAULT_TOTAL_S
-        traffic = median([e.traffic_s for e in known.values()]) if known else DEFAULT_TRAFFIC_S
-        self._usual = Estimate(total, traffic)
+        self._usual = _typical(list(known.values()))
+        functions: dict[str, list[Estimate]] = {}
+        for nodeid, one in known.items():
+            functions.setdefault(_function(nodeid), []).append(one)
+        self._functions = {function: _typical(each) for function, each in functions.items()}
 
     @classmethod
     def of_earlier_runs(cls, runs: Path) -> Estimates:
@@ -96,7 +101,33 @@ class Estimates(dict[str, Estimate]):
         return cls(known)
 
     def __missing__(self, nodeid: str) -> Estimate:
-        return self._usual
+        return self._functions.get(_function(nodeid), self._usual)
+
+    def total_s(self, nodeid: str, first_s: float) -> float:
+        """Return the duration of a test; ``first_s`` if its function has never run."""
+        return self[nodeid].total_s if _function(nodeid) in self._functions else first_s
+
+
+def _function(nodeid: str) -> str:
+    return nodeid.partition("[")[0]
+
+
+def _typical(each: Sequence[Estimate]) -> Estimate:
+    if not each:
+        return Estimate(DEFAULT_TOTAL_S, DEFAULT_TRAFFIC_S)
+    return Estimate(median([one.total_s for one in each]), median([one.traffic_s for one in each]))
+
+
+def skipped_before(runs: Path, names: Collection[str]) -> dict[str, str]:
+    """Return the reason for each of these tests that its latest run skipped. The names are those after the file."""
+    reasons: dict[str, str] = {}
+    for file in sorted(runs.glob("*/results.json"), reverse=True)[:_LATEST_RUNS]:
+        if reasons.keys() >= set(names):
+            break
+        if (run := read_whole_run(file)) is not None:
+            ended = {one.test.rpartition("::")[2]: "" for one in run.results}
+            reasons = {one.id: one.reason for one in run.skipped} | ended | reasons
+    return {name: reasons[name] for name in names if reasons.get(name)}
 
 
 def _read(file: Path) -> dict[str, Estimate]:
@@ -261,7 +292,6 @@ class Planner:
         return job
 
     def _own_group(self, worker: Worker) -> Group | None:
-        """Return the unfinished group that this worker owns."""
         pending = self._loads[worker].pending
         group = self._groups.get(pending[-1].needs) if pending else None
         if group is not None and group.owner is worker and group.jobs:

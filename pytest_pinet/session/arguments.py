@@ -140,19 +140,18 @@ class Limits(FlowLimits, total=False):
     loss: str | Mapping[str, str] | None
 
 
-class PingLimits(TypedDict, total=False):
-    """The limits of ``gate.ping``: the share of lost packets, and the mean round trip."""
-
-    loss: str | None
-    latency: str | None
-    marginal: str | None
-
-
 class FigureLimits(TypedDict, total=False):
     """The limits of every value: ``tolerance`` below an accepted baseline, and the ``marginal`` band."""
 
     tolerance: str | None
     marginal: str | None
+
+
+class PingLimits(FigureLimits, total=False):
+    """The limits of ``gate.ping``: the share of lost packets, and the mean round trip."""
+
+    loss: str | None
+    latency: str | None
 
 
 class TransactionLimits(FigureLimits, total=False):

@@ -13,14 +13,14 @@ import pytest
 from pytest_pinet.lab.link.link import addresses, in_family
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import StateComparison
+from pytest_pinet.measure.events import Counted
 from pytest_pinet.measure.figures import Probe
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
-from pytest_pinet.model.traffic import Direction, HttpTraffic, Kselftest, LadderTraffic, Ping, Traffic
+from pytest_pinet.model.traffic import Direction, HttpTraffic, Kselftest, LadderTraffic, Traffic
 from pytest_pinet.report.text_wrap import wrap
 from pytest_pinet.session.hook_calls import GateCall, GateJob
 from pytest_pinet.traffic import http, iperf3_command
-from pytest_pinet.traffic import ping as ping_tool
 from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, client_argv, client_is_dut, server_argv
 from pytest_pinet.tuning.registry import who_gets
 
@@ -96,11 +96,6 @@ class DryRun:
         """Plan one measurement and skip the rest of the test. Raises ConfigError for impossible traffic."""
         node = call.link.combination.dut.node.name
         match job:
-            case Ping():
-                ping_tool.validate(job)
-                here = addresses(call.link.combination)[:2]
-                own, other = (str(in_family(address, job.setup.family).ip) for address in here)
-                self._plan(call, [f"    {node}$ {ping_tool.command(job, own, other)}"], job.seconds)
             case Kselftest():
                 self._plan(call, [f"    {node}$ ./run_kselftest.sh -t {job.test}"], job.timeout_s)
             case StateComparison():
@@ -108,7 +103,8 @@ class DryRun:
             case Traffic():
                 self._plan_traffic(call, job)
             case Probe():
-                self._plan(call, [f"    {node}: {job.key}, {job.seconds:g} s for each connection"], job.seconds)
+                times = job.rule.least_good if isinstance(job, Counted) else call.profile.fails_after
+                self._plan(call, [f"    {node}: {job.key}, {times} times {job.seconds:g} s"], times * job.seconds)
 
     def _plan_traffic(self, call: GateCall, traffic: Traffic) -> NoReturn:
         combination = call.link.combination
@@ -176,8 +172,8 @@ class DryRun:
         each = " in each turn" if self._turns is not None else ""
         total = (
             f"total: {self._count} measurement{'s' if self._count > 1 else ''} on {len(self._nodes)} nodes "
-            f"({', '.join(self._nodes)}), about {self._seconds:.0f} s{each} with one connection each, plus the boot of "
-            "nodes that are off"
+            f"({', '.join(self._nodes)}), about {self._seconds:.0f} s{each} if the first values decide, plus the boot "
+            "of nodes that are off"
         )
         lines = [*self._lines, "", *wrap(total, hanging="  ")]
         turns = [] if self._turns is None else wrap(self._turns(", ".join(self._under_test)), hanging="  ")

@@ -18,20 +18,18 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.boots import Boots
 from pytest_pinet.measure.comparison import State, StateComparison
 from pytest_pinet.measure.connections import Connections
-from pytest_pinet.measure.events import Counted
-from pytest_pinet.measure.figures import OnPath, Probe
+from pytest_pinet.measure.figures import Probe
 from pytest_pinet.measure.idle import IDLE_S, Idle
 from pytest_pinet.measure.latency import Latency
 from pytest_pinet.measure.packets import Packets
+from pytest_pinet.measure.ping import Pings
 from pytest_pinet.measure.recovery import RECOVERY_TIMEOUT_S, Recovery
 from pytest_pinet.measure.transactions import Transactions
-from pytest_pinet.model.figures import FIGURES
-from pytest_pinet.model.limits import WORDS, Limit, Metric, Origin, Scope, parse_arguments
+from pytest_pinet.model.limits import METRICS, WORDS, Limit, Metric, Origin, Scope, parse_arguments
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import (
-    USUAL_PATH,
     USUAL_TIMEOUT_S,
     WARMUP_CAP_S,
     Direction,
@@ -71,7 +69,6 @@ from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.session import PinetSession
 from pytest_pinet.session.settings import settings
 from pytest_pinet.traffic import http, iperf3_command
-from pytest_pinet.traffic import ping as ping_tool
 
 
 def _seconds(name: str, value: Duration | None) -> float | None:
@@ -92,6 +89,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "loss": arguments.parse_share,
 }
 T = TypeVar("T")
+PathArgument = Mapping[str, str | int] | None
 # Brings the nodes into a state. The context that it returns is left before the nodes enter another state.
 Enter = Callable[[], AbstractContextManager[object] | None]
 
@@ -152,7 +150,7 @@ class Gate:
         opposed: bool = False,
         affinity: int | None = None,
         family: int = 4,
-        path: Mapping[str, str | int] | None = None,
+        path: PathArgument = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> TrafficResult:
@@ -203,7 +201,7 @@ class Gate:
         window: Size | None = None,
         length: Size | None = None,
         family: int = 4,
-        path: Mapping[str, str | int] | None = None,
+        path: PathArgument = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> TrafficResult:
@@ -238,7 +236,7 @@ class Gate:
         duration: Duration | None = None,
         length: Size | None = None,
         family: int = 4,
-        path: Mapping[str, str | int] | None = None,
+        path: PathArgument = None,
         profile: str | None = None,
         **limits: Unpack[FlowLimits],
     ) -> LadderResult:
@@ -272,7 +270,7 @@ class Gate:
         duration: Duration | None = None,
         requests: str | None = None,
         family: int = 4,
-        path: Mapping[str, str | int] | None = None,
+        path: PathArgument = None,
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> HttpResult:
@@ -305,41 +303,22 @@ class Gate:
         interval: Duration = 0.2,
         size: int = 56,
         family: int = 4,
-        path: Mapping[str, str | int] | None = None,
+        path: PathArgument = None,
         profile: str | None = None,
         **limits: Unpack[PingLimits],
     ) -> PingResult:
         """Measure round trips of single packets from the device under test to its peer, over the idle link.
 
-        The limits are ``loss`` and ``latency`` (mean round trip), in the call or the marker. A missed limit is measured
-        again before it fails the test. ``size`` is the payload in bytes, at least 16. Raises TrafficError if no reply
-        comes.
+        The limits are ``loss`` and ``latency`` (mean round trip), in the call or the marker. Each series of ``count``
+        packets gives one value, and no loss is certain after three. ``size`` is the payload in bytes, at least 16.
+        Raises TrafficError if no reply comes.
         """
-        try:
-            ping = Ping(
-                arguments.parse_count("count", count),
-                arguments.parse_seconds("interval", interval),
-                size,
-                self._setup(link, family, path),
-            )
-            ping_tool.validate(ping)
-            own = self._limits(link, limits)
-            for limit in own:
-                if limit.metric not in (Metric.LOSS, Metric.LATENCY):
-                    raise ConfigError(f"ping has no limit {limit.metric}=; expected loss= or latency=")
-            spending = self._session.profile(self._item, profile)
-        except (ConfigError, ValueError) as error:
-            raise ConfigError(f"{self._item.nodeid}: ping: {error}") from None
-        found = self._session.measure(GateCall(self._item, link, spending, own), ping)
-        every, seen = self._end(found), _of(found.ping)
-        return PingResult(
-            **every,
-            loss=seen.loss,
-            min_s=seen.rtt_min_s or 0.0,
-            mean_s=seen.rtt_mean_s or 0.0,
-            max_s=seen.rtt_max_s or 0.0,
-            mdev_s=seen.rtt_mdev_s,
-        )
+
+        def make(setup: PathSetup) -> Probe:
+            seconds = arguments.parse_seconds("interval", interval)
+            return Pings(Ping(arguments.parse_count("count", count), seconds, size), setup=setup)
+
+        return PingResult(**vars(self._figures(link, "ping", make, profile, limits, family, path)))
 
     def transactions(
         self,
@@ -348,6 +327,8 @@ class Gate:
         size: int = 64,
         duration: int = 5,
         udp: bool = False,
+        family: int = 4,
+        path: PathArgument = None,
         profile: str | None = None,
         **limits: Unpack[TransactionLimits],
     ) -> ValuesResult:
@@ -356,7 +337,11 @@ class Gate:
         The next request is sent when the answer has arrived. ``transactions`` (``'8000/s'``) is the limit, in the call,
         the marker or the lab file. Each connection lasts ``duration`` (s).
         """
-        return self._figures(link, "transactions", lambda: Transactions(duration, size, udp), profile, limits)
+
+        def make(setup: PathSetup) -> Probe:
+            return Transactions(duration, size, udp, setup=setup)
+
+        return self._figures(link, "transactions", make, profile, limits, family, path)
 
     def connections(
         self,
@@ -364,6 +349,8 @@ class Gate:
         direction: str = "tx",
         *,
         duration: int = 5,
+        family: int = 4,
+        path: PathArgument = None,
         profile: str | None = None,
         **limits: Unpack[ConnectionLimits],
     ) -> ValuesResult:
@@ -373,10 +360,10 @@ class Gate:
         ``connections`` (``'900/s'``).
         """
 
-        def probe() -> Probe:
-            return Connections(self._direction(link, direction), duration)
+        def make(setup: PathSetup) -> Probe:
+            return Connections(self._direction(link, direction), duration, setup=setup)
 
-        return self._figures(link, "connections", probe, profile, limits)
+        return self._figures(link, "connections", make, profile, limits, family, path)
 
     def packets(
         self,
@@ -385,6 +372,8 @@ class Gate:
         *,
         size: int = 64,
         duration: int = 5,
+        family: int = 4,
+        path: PathArgument = None,
         profile: str | None = None,
         **limits: Unpack[PacketLimits],
     ) -> ValuesResult:
@@ -394,10 +383,10 @@ class Gate:
         measured, and the result is inconclusive. The limit is ``packets`` (``'300k/s'``).
         """
 
-        def probe() -> Probe:
-            return Packets(self._direction(link, direction), duration, size)
+        def make(setup: PathSetup) -> Probe:
+            return Packets(self._direction(link, direction), duration, size, setup=setup)
 
-        return self._figures(link, "packets", probe, profile, limits)
+        return self._figures(link, "packets", make, profile, limits, family, path)
 
     def latency(
         self,
@@ -408,6 +397,8 @@ class Gate:
         rate: int = 1000,
         size: int = 64,
         duration: int = 5,
+        family: int = 4,
+        path: PathArgument = None,
         profile: str | None = None,
         **limits: Unpack[LatencyLimits],
     ) -> ValuesResult:
@@ -418,13 +409,13 @@ class Gate:
         take longer than ``after`` or are lost.
         """
 
-        def probe() -> Probe:
+        def make(setup: PathSetup) -> Probe:
             if "late" in limits and after is None:
                 raise ConfigError("late= needs after=, such as after='2 ms': later probes are late")
             way = None if load is None else self._direction(link, load)
-            return Latency(duration, size, rate, _seconds("after", after), way)
+            return Latency(duration, size, rate, _seconds("after", after), way, setup=setup)
 
-        return self._figures(link, "latency", probe, profile, limits)
+        return self._figures(link, "latency", make, profile, limits, family, path)
 
     def recovery(
         self,
@@ -444,7 +435,7 @@ class Gate:
         be taken away. The device under test itself is not touched.
         """
 
-        def make() -> Probe:
+        def make(setup: PathSetup) -> Probe:
             longest_s, allowed = arguments.parse_silence(silence)
             least = arguments.parse_share_of("goodput", goodput)
             seconds = arguments.parse_seconds("down", down)
@@ -454,14 +445,21 @@ class Gate:
                 access.reboot(link)
                 access.reconnect(link)
 
-            probe = Recovery(access.tool, reboot, seconds, min(longest_s, RECOVERY_TIMEOUT_S), least)
             rule = ShareRule.passing_after(arguments.parse_count("count", count), allowed)
-            return Counted(probe, "flaps", rule, probe.why_bad)
+            silence_s = min(longest_s, RECOVERY_TIMEOUT_S)
+            return Recovery(access.tool, reboot, seconds, silence_s, least, rule=rule, setup=setup)
 
         return self._figures(link, "recovery", make, profile, {})
 
     def idle(
-        self, link: Link, *, idle: Duration | None = None, profile: str | None = None, **limits: Unpack[IdleLimits]
+        self,
+        link: Link,
+        *,
+        idle: Duration | None = None,
+        family: int = 4,
+        path: PathArgument = None,
+        profile: str | None = None,
+        **limits: Unpack[IdleLimits],
     ) -> ValuesResult:
         """Leave the link idle, then send: the loss of idle pings, the first answer, the first second of traffic.
 
@@ -471,12 +469,12 @@ class Gate:
         TrafficError if no answer comes within 10 s.
         """
 
-        def make() -> Probe:
+        def make(setup: PathSetup) -> Probe:
             usual_s = IDLE_S[self._session.profile(self._item, profile).name]
             seconds = usual_s if idle is None else arguments.parse_seconds("idle", idle)
-            return Idle(self._session.access.tool, seconds)
+            return Idle(self._session.access.tool, seconds, setup=setup)
 
-        return self._figures(link, "idle", make, profile, limits)
+        return self._figures(link, "idle", make, profile, limits, family, path)
 
     def boots(
         self, link: Link, *, count: int = 33, bad: str = "2%", latency: str = "100 ms", profile: str | None = None
@@ -489,12 +487,11 @@ class Gate:
         the build under test has too many bad boots.
         """
 
-        def make() -> Probe:
+        def make(setup: PathSetup) -> Probe:
             access, seconds = self._session.access, arguments.parse_seconds("latency", latency)
-            probe = Boots(access.reboot, access.reconnect, seconds)
             allowed = arguments.parse_share_of("bad", bad)
             rule = ShareRule.passing_after(arguments.parse_count("count", count), allowed)
-            return Counted(probe, "boots", rule, probe.why_bad)
+            return Boots(access.reboot, access.reconnect, seconds, rule=rule, setup=setup)
 
         return self._figures(link, "boots", make, profile, {})
 
@@ -502,21 +499,20 @@ class Gate:
         self,
         link: Link,
         what: str,
-        make: Callable[[], Probe],
+        make: Callable[[PathSetup], Probe],
         profile: str | None,
         limits: Mapping[str, object],
+        family: int = 4,
+        path: PathArgument = None,
     ) -> ValuesResult:
         """Measure the values of a probe on fresh connections until each is judged, and record them.
 
         ``limits`` are the arguments of the call: limits on these values, ``tolerance`` and ``marginal``.
         """
         try:
-            probe = make()
-            setup = self._setup(link, 4, None)
-            if setup != USUAL_PATH:
-                probe = OnPath(probe, setup)
+            probe = make(self._setup(link, family, path))
             own = self._limits(link, limits)
-            accepted = [one.name for one in probe.figures if one.name in FIGURES]
+            accepted = [one.name for one in probe.figures if one.name in METRICS]
             for limit in own:
                 if limit.metric not in (*accepted, Metric.TOLERANCE):
                     expected = ", ".join(f"{name}=" for name in (*accepted, "tolerance"))
@@ -705,7 +701,7 @@ class Gate:
         topology.runs(Direction(wanted))
         return Direction(wanted)
 
-    def _setup(self, link: Link, family: int, path: Mapping[str, str | int] | None) -> PathSetup:
+    def _setup(self, link: Link, family: int, path: PathArgument) -> PathSetup:
         setup = arguments.parse_path(family, path)
         if self._background is None:
             return setup

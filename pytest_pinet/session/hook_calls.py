@@ -21,11 +21,11 @@ from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.record.base import Record
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
-from pytest_pinet.model.traffic import Kselftest, Ping, Traffic
+from pytest_pinet.model.traffic import Kselftest, Traffic
 
 Fact = str | int | float | bool
 # What a gate call measures.
-GateJob = Traffic | Ping | Kselftest | StateComparison | Probe
+GateJob = Traffic | Kselftest | StateComparison | Probe
 FACTS_KEY: pytest.StashKey[dict[str, Fact]] = pytest.StashKey()
 
 

@@ -21,18 +21,17 @@ from pytest_pinet.judge.turns import Side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.path_setup import set_up
 from pytest_pinet.matrix.expansion import CombinationCase
-from pytest_pinet.measure import events as measure_events
 from pytest_pinet.measure import figures as measure_figures
 from pytest_pinet.measure import kselftest as measure_kselftest
 from pytest_pinet.measure import measurement
-from pytest_pinet.measure import ping as measure_ping
 from pytest_pinet.measure.background import background
 from pytest_pinet.measure.comparison import ComparisonPlan, StateComparison, compare, compared_record
 from pytest_pinet.measure.link_result import settings_of
 from pytest_pinet.measure.traffic_runner import MeasureContext, ProgressOfWays
 from pytest_pinet.model.lab import Node
+from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.traffic import USUAL_PATH, Kselftest, Ping, Traffic
+from pytest_pinet.model.traffic import USUAL_PATH, Kselftest, Traffic
 from pytest_pinet.report.progress import Progress
 from pytest_pinet.session.hook_calls import GateCall, GateJob
 from pytest_pinet.session.parametrizer import case_of
@@ -88,30 +87,29 @@ class PlainMeasuring:
         """Measure and judge. ``raw`` gets the files that are kept."""
         if isinstance(job, Kselftest):
             return measure_kselftest.measure(call.link, job, raw, self.recorder.warn, self.access.watch)
-        # Two states, and some probes, have no setup.
-        setup = getattr(job, "setup", USUAL_PATH)
+        setup = USUAL_PATH if isinstance(job, StateComparison) else job.setup
         with set_up(call.link, setup) as link, background(link, setup.background, raw) as notes:
             record = self._judged(replace(call, link=link), job, raw)
         return record.replace(notes=[*record.notes, *notes])
 
     def _judged(
-        self, call: GateCall, job: Traffic | Ping | StateComparison | measure_figures.Probe, raw: dict[str, str]
+        self, call: GateCall, job: Traffic | StateComparison | measure_figures.Probe, raw: dict[str, str]
     ) -> ResultRecord:
         link = call.link
-        if isinstance(job, Ping):
-            return measure_ping.measure(link, job, call.limits, call.profile, raw, self.access.watch, self._strict)
-        if isinstance(job, measure_events.Counted):
-            return measure_events.measure(link, job, raw, self.access.watch)
         if isinstance(job, measure_figures.Probe):
             plan = GatePlan(call.limits, call.profile, {}, False, self.error_rate, self._strict)
-            return measure_figures.measure(link, job, plan, lambda _: Reference(), raw, self.access.watch)
+            # Baselines were recorded at full link rate.
+            known = self.references.of_figure if link.scale == 1 else lambda *_: Reference()
+            return measure_figures.measure(link, job, plan, known, raw, self.access.watch)
         traffic = job if isinstance(job, Traffic) else job.traffic
         references = self.references.of_traffic(link.combination.identity, traffic)
         context = self.context(link.id, link, traffic, raw)
         if isinstance(job, StateComparison):
             return self._compared(context, job, ComparisonPlan(job.tolerance, self.error_rate, references=references))
         budget = fitted(call.profile, traffic.seconds_with(cap_for(link.path.speed_mbps)))
-        plan = GatePlan(call.limits, budget, references, self._link_ups, self.error_rate, self._strict)
+        key = MetricKey(link.combination.identity, traffic, traffic.direction)
+        costs = self.references.of_cost_baselines(key) if link.scale == 1 else {}
+        plan = GatePlan(call.limits, budget, references, self._link_ups, self.error_rate, self._strict, costs)
         return measurement.measure(context, traffic, plan)
 
     def _compared(self, context: MeasureContext, job: StateComparison, plan: ComparisonPlan) -> ResultRecord:

@@ -38,13 +38,12 @@ from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.link import tuning_session
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.boots import Boots
-from pytest_pinet.measure.events import Counted
-from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.ping import Pings
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
-from pytest_pinet.model.traffic import HttpTraffic, Ping, Traffic
+from pytest_pinet.model.traffic import HttpTraffic, Traffic
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import error_text
@@ -239,17 +238,14 @@ class PinetSession:
         assert self.lab is not None
         # A planned link has no trouble.
         trouble = getattr(call.link, "trouble", None)
-        if trouble is not None and not (isinstance(job, Counted) and isinstance(job.probe, Boots)):
+        if trouble is not None and not isinstance(job, Boots):
             raise trouble
-        if isinstance(job, Ping):
-            call = replace(call, limits=(*_marked(call), *call.limits))
-        elif isinstance(job, Probe):
-            call = replace(call, limits=(*self.lab.limits, *_marked(call), *call.limits))
-        elif isinstance(job, Traffic):
-            # The limits of the lab file are limits of TCP and UDP.
-            filed = () if isinstance(job, HttpTraffic) else self.lab.limits
-            limits = (*filed, *_marked(call), *call.limits, *self.limits)
-            call = replace(call, limits=tuple(of_published(limits, call.link.combination, job.direction)))
+        # The limits of the lab file are limits of TCP and UDP, and on values with names of their own.
+        filed = () if isinstance(job, HttpTraffic | Pings) else self.lab.limits
+        limits = (*filed, *_marked(call), *call.limits)
+        if isinstance(job, Traffic):
+            limits = tuple(of_published((*limits, *self.limits), call.link.combination, job.direction))
+        call = replace(call, limits=limits)
         try:
             record = self.mode.measure(call, job)
             self.access.watch()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,32 @@ from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.sequential import ERROR_RATE
 from pytest_pinet.judge.turns import KINDS_APART, LEAST_BOOTS, OBVIOUS, least_by_chance
+from pytest_pinet.measure import idle
+from pytest_pinet.measure.connections import Connections
+from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.latency import Latency
+from pytest_pinet.measure.packets import Packets
+from pytest_pinet.measure.transactions import Transactions
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import Verdict, worst
 from pytest_pinet.report.result_record import attached_verdicts, skip_reason
 from pytest_pinet.report.text_wrap import wrap
-from pytest_pinet.scheduling.planner import Estimates
+from pytest_pinet.scheduling.planner import AROUND_S, DEFAULT_TOTAL_S, Estimates, skipped_before
 from pytest_pinet.session.dry_run import PLANNED
 from pytest_pinet.session.option_table import ACCEPTED, RUNNING
 from pytest_pinet.session.parametrizer import case_of
+from pytest_pinet.traffic.exchange import is_without
+
+_PROBES: Mapping[str, Callable[[], Probe]] = {
+    "transactions": Transactions,
+    "connections": Connections,
+    "packets": Packets,
+    "latency": Latency,
+}
+# To start and end the programs of one value.
+AROUND_PROBE_S = 2.5
+# Five flaps, and 33 boots.
+_EVENTS_S = {"recovery": 32.0, "boots": 33 * 60.0}
 
 
 class RunHeader:
@@ -52,16 +70,28 @@ class RunHeader:
         if not cases:
             return self._of_lab()
         estimates = Estimates.of_earlier_runs(self._runs())
-        seconds = sum(estimates[item.nodeid].total_s for item, _ in cases)
+        seconds = sum(estimates.total_s(item.nodeid, first_s(item, self._profile_of(item))) for item, _ in cases)
         profiles = dict.fromkeys(self._profile_of(item).name for item, _ in cases)
-        return self._lines(profiles, self._baseline([combination for _, combination in cases]), about(seconds))
+        lines = self._lines(profiles, self._baseline([combination for _, combination in cases]), about(seconds))
+        return [*lines, *self._without_programs([item.nodeid for item, _ in cases])]
 
-    def of_workers(self, profile: Profile, seconds: float, workers: int) -> list[str]:
+    def of_workers(self, profile: Profile, nodeids: Sequence[str], seconds: float, workers: int) -> list[str]:
         """Return the lines of the controller, which does not know the combinations and markers of the tests."""
         if self._config.get_verbosity() < 0:
             return []
         shared = f"{about(seconds)} of work for {workers} worker{'s' if workers != 1 else ''}"
-        return self._lines([profile.name], self._baseline(None), shared)
+        return [*self._lines([profile.name], self._baseline(None), shared), *self._without_programs(nodeids)]
+
+    def _without_programs(self, nodeids: Sequence[str]) -> list[str]:
+        """Return a line on the tests that earlier runs skipped because a node lacks a program."""
+        skipped = skipped_before(self._runs(), [nodeid.rpartition("::")[2] for nodeid in nodeids])
+        tests: dict[str, dict[str, None]] = {}
+        for name, reason in skipped.items():
+            if is_without(reason):
+                tests.setdefault(reason, {})[name.partition("[")[0]] = None
+        found = [f"{', '.join(names)} ({reason})" for reason, names in tests.items()]
+        text = f"pinet: skipped in the last run, and again unless you act: {'; '.join(found)}"
+        return wrap(text, hanging="  ") if found else []
 
     def _of_lab(self, how_long: str = "") -> list[str]:
         lab = self._lab
@@ -104,6 +134,16 @@ class RunHeader:
             f"{KINDS_APART * 100:g} % or more, {least} or {most} at a smaller one ({LEAST_BOOTS} if the build is "
             f"more than {-OBVIOUS * 100:g} % slower, or after `pinet calibrate --boots`)"
         )
+
+
+def first_s(item: pytest.Item, profile: Profile) -> float:
+    """Return how long a test will take that has never run: by the profile and by the gate calls in its function."""
+    called = getattr(getattr(getattr(item, "function", None), "__code__", None), "co_names", ())
+    each = {name: probe().seconds + AROUND_PROBE_S for name, probe in _PROBES.items()}
+    each["idle"] = idle.lasts_s(idle.IDLE_S[profile.name])
+    seconds = sum(each[name] * profile.fails_after for name in called if name in each)
+    seconds += sum(_EVENTS_S[name] for name in called if name in _EVENTS_S)
+    return seconds + AROUND_S if seconds else DEFAULT_TOTAL_S
 
 
 def about(seconds: float) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.errors import TrafficError
+from pytest_pinet.errors import CapabilityError, TrafficError
 from pytest_pinet.execution.shell import Completed, Process, Shell, last_line
 from pytest_pinet.traffic.processes import (
     ASK_TIMEOUT,
@@ -29,13 +30,38 @@ from pytest_pinet.traffic.tool import Watch
 PROGRAMS = {
     "iperf3": ("iperf3", "iperf3 --version"),
     "sockperf": ("sockperf", r"sockperf --version | sed -n 's/.*version #*\([0-9][0-9.]*\).*/sockperf \1/p'"),
+    "wrk": ("wrk", "wrk -v"),
+    "nginx": ("nginx-light", "nginx -v"),
 }
+# Every test needs iperf3. Without one of these, the tests of some metrics are skipped.
+OF_METRICS = ("sockperf", "wrk", "nginx")
 # A server that cannot bind says so in different words.
 _TAKEN = "address already in use"
 
 
 # The command lines of a server and of its client, for this port.
 Commands = Callable[[int], tuple[Sequence[str], Sequence[str]]]
+
+
+def missing(shell: Shell) -> list[str]:
+    """Return the programs of metrics that a node does not have. Raises SshError."""
+    lacks = f'for p in {" ".join(OF_METRICS)}; do [ -x "$(command -v $p)" ] || echo $p; done'
+    return shell.run(f"PATH=$PATH:/usr/sbin:/sbin; {lacks}").stdout.split()
+
+
+def packages(programs: Iterable[str]) -> str:
+    """Return the packages of Debian that have these programs."""
+    return " ".join(PROGRAMS[one][0] for one in programs)
+
+
+def without(node: str, programs: Sequence[str]) -> str:
+    """Return the sentence that a node has not these programs, with the command that installs them."""
+    return f"{node} has no {' and no '.join(programs)}; on {node}: sudo apt-get install {packages(programs)}"
+
+
+def is_without(reason: str) -> bool:
+    """Return whether a test was skipped for this reason: a node has not a program."""
+    return re.match(r"\S+ has no \w+.*; on \S+: sudo apt-get install ", reason) is not None
 
 
 @dataclass(frozen=True)
@@ -50,12 +76,16 @@ class ToolOfEnd:
 def tool_of(shell: Shell, program: str) -> ToolOfEnd:
     """Return the program of an end.
 
-    Raises TrafficError, which names the command that installs its package, if the end does not have it.
+    If the end does not have it, raises TrafficError for iperf3, and CapabilityError, which skips the test, for a
+    program of some metrics. Both name the command that installs its package.
     """
     package, version = PROGRAMS[program]
-    have = f"PATH=$PATH:/usr/sbin:/sbin; command -v {program} >/dev/null && {{ {version}; }} 2>&1 | head -n 1 || echo"
-    lines = [*shell.run(f"{have}; {ASK_TIMEOUT} || echo").stdout.splitlines(), "", ""]
+    have = f'[ -x "$(command -v {program})" ] && {{ {version}; }} 2>&1 | head -n 1 || echo'
+    asked = f"PATH=$PATH:/usr/sbin:/sbin; {have}; {ASK_TIMEOUT} || echo"
+    lines = [*shell.run(asked).stdout.splitlines(), "", ""]
     if not lines[0].strip():
+        if program in OF_METRICS:
+            raise CapabilityError(without(shell.name, [program]))
         act = f"on {shell.name}: install the package {package} (apt-get install {package})"
         raise TrafficError(f"{shell.name} has no {program}", act)
     return ToolOfEnd(shell, lines[0].strip(), lines[1] if lines[1] in TIMEOUTS else "")

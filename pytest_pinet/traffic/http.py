@@ -16,6 +16,7 @@ from pytest_pinet.execution.shell import Completed, Shell, last_line, own_lines
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.measurement import Flow, HttpReport, Measurement, Sample
 from pytest_pinet.model.traffic import RESPONSE_HEAD, Direction, HttpTraffic, Traffic
+from pytest_pinet.traffic.exchange import packages
 from pytest_pinet.traffic.processes import (
     ASK_TIMEOUT,
     CONNECT_TIMEOUT_S,
@@ -91,7 +92,6 @@ def parse_wrk(text: str) -> HttpReport:
 CONNECTIONS_MAX = 10_000
 SIZE_MAX = 64 * 2**20
 SECONDS_MAX = 3600
-_PACKAGES = {"nginx": "nginx-light", "wrk": "wrk"}
 # One line each: nginx version and wrk version (empty if the tool is missing), cores, form of timeout.
 _ASK = (
     # nginx prints its version on standard error, where other lines may stand.
@@ -192,7 +192,9 @@ class Http:
     def _need(self, shell: Shell, tool: str) -> _HttpEnd:
         end = self._ends.of(shell)
         if not getattr(end, tool):
-            raise TrafficError(f"{shell.name} has no {tool}", f"on {shell.name}: install the package {_PACKAGES[tool]}")
+            raise TrafficError(
+                f"{shell.name} has no {tool}", f"on {shell.name}: install the package {packages([tool])}"
+            )
         return end
 
 

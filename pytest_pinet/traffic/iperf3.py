@@ -16,9 +16,11 @@ from pytest_pinet.traffic import iperf3_json
 from pytest_pinet.traffic.iperf3_command import (
     Iperf3Run,
     ProcessSide,
+    Tool,
     client_command,
     client_is_dut,
     server_command,
+    supported_tool,
     validate,
 )
 from pytest_pinet.traffic.iperf3_json import BadJson
@@ -26,7 +28,6 @@ from pytest_pinet.traffic.iperf3_parser import flows
 from pytest_pinet.traffic.iperf3_report import Iperf3Report, read, trusted
 from pytest_pinet.traffic.iperf3_run import run_both
 from pytest_pinet.traffic.iperf3_trouble import Output
-from pytest_pinet.traffic.iperf3_version import Tool, supported_tool
 from pytest_pinet.traffic.processes import GRACE_S, PORTS, MidRunProbe, PerEnd, on_a_free_port
 from pytest_pinet.traffic.tool import TrafficJob
 

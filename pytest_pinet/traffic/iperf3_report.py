@@ -13,9 +13,9 @@ from itertools import pairwise
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.model.measurement import Sample
 from pytest_pinet.traffic import iperf3_json
+from pytest_pinet.traffic.iperf3_command import Version
 from pytest_pinet.traffic.iperf3_json import BadJson, Json
 from pytest_pinet.traffic.iperf3_trouble import Output, explain
-from pytest_pinet.traffic.iperf3_version import Version
 
 _SUMS = ("sum", "sum_bidir_reverse")
 # Intervals follow one another to the microsecond. A larger gap means that iperf3 merged or lost some.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 from pytest_pinet.errors import ConfigError, TrafficError
 from pytest_pinet.execution.shell import Completed, Shell, last_line
@@ -37,12 +36,8 @@ def validate(ping: Ping) -> None:
         raise ConfigError(f"interval={ping.interval_s:g} s: expected {low:g} to {high:g} s")
 
 
-def command(ping: Ping, own_address: str, address: str) -> str:
-    """Return the command line; packets are sent from ``own_address``."""
-    return f"LC_ALL=C {shlex.join(_argv(ping, own_address, address))}"
-
-
-def _argv(ping: Ping, own_address: str, address: str) -> list[str]:
+def argv(ping: Ping, own_address: str, address: str) -> list[str]:
+    """Return the command; packets are sent from ``own_address``."""
     # Not -w: with a deadline, iputils continues until the given number of answers has arrived.
     options = f"-q -c {ping.count} -i {ping.interval_s:g} -s {ping.size} -W {PATIENCE_S} -I {own_address}"
     return ["ping", *options.split(), address]
@@ -69,7 +64,7 @@ def measure(
     ``watch`` is called throughout and can end the ping by raising. No ping is left running, whatever happens.
     """
     answered: list[Completed] = []
-    with running(shell, guarded(_argv(ping, own_address, address), "", 0), "ping", answered.append) as process:
+    with running(shell, guarded(argv(ping, own_address, address), "", 0), "ping", answered.append) as process:
         seconds = ping.seconds + PATIENCE_S
         act = f"look at the load of {shell.name}"
         await_traffic(

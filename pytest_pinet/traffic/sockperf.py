@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from pytest_pinet.errors import CapabilityError
 from pytest_pinet.traffic.exchange import Commands, ToolOfEnd, exchange, unreadable
 from pytest_pinet.traffic.tool import Watch
 
@@ -20,6 +21,8 @@ _TRIP = re.compile(r"^\d+, [\d.]+, [\d.]+, ([\d.]+)$", re.MULTILINE)
 # The log can lack a message of the count (seen: 4,531 of 4,532): a probe without a round trip counts as late. With
 # fewer than this share, the output was cut off.
 _LEAST_LOGGED = 0.99
+# The first version with IPv6. Debian has 3.7.
+IPV6 = [3, 8]
 # Before the first message, sockperf warms up for 0.4 s, and it needs some time to begin and to print.
 BESIDE_S = 2.0
 
@@ -50,8 +53,16 @@ def ask(
     watch: Watch | None,
     udp: bool,
     read: Callable[[str], T],
+    family: int = 4,
 ) -> tuple[T, str]:
-    """Run a server, and a client for so many seconds. Return what ``read`` finds, and all output. Raises LabError."""
+    """Run a server, and a client for so many seconds. Return what ``read`` finds, and all output.
+
+    Raises LabError, and CapabilityError for a ``family`` of IP that one of the two lacks.
+    """
+    for one in (client, server):
+        version = [int(part) for part in one.version.split()[-1].split(".") if part.isdigit()]
+        if family == 6 and version < IPV6:
+            raise CapabilityError(f"family=6: {one.version} of {one.shell.name} has no IPv6; sockperf 3.8 has it")
     done, raw = exchange(server, client, commands, seconds + BESIDE_S, watch, udp)
     try:
         return read(done.stdout), raw

@@ -22,6 +22,10 @@ Watch = Callable[[], None]
 BeforeClient = Callable[[Shell], float | None]
 
 
+# The payload of a datagram in a frame of 1500 octets, by the family of IP.
+LARGEST_DATAGRAM = {4: 1472, 6: 1452}
+
+
 def check_whole(name: str, value: object, least: int, most: int) -> None:
     """Raise ConfigError unless the value of the argument ``name`` is a whole number in this range."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:

@@ -337,7 +337,7 @@ class FlowControl(DeviceSetting):
 # The speed of the link: autonegotiation offers only one.
 
 
-# Bits of link modes that are restored (include/uapi/linux/ethtool.h); a mode of a speed is full duplex.
+# Bits of link modes that are restored (include/uapi/linux/ethtool.h).
 _MODES = {
     "10baseT/Half": 0,
     "10baseT/Full": 1,
@@ -351,11 +351,12 @@ _MODES = {
 }
 # Pause and Asym_Pause, as ethtool shows them.
 _PAUSE = {"Symmetric": 1 << 13, "Symmetric Receive-only": 3 << 13, "Transmit-only": 1 << 14}
-SPEEDS = ("10", "100", "1000", "2500", "5000", "10000")
+HALF = "-half"
+SPEEDS = ("10", "100", "1000", "2500", "5000", "10000", f"10{HALF}", f"100{HALF}")
 
 
 class Speed(DeviceSetting):
-    """The only speed (Mbit/s, full duplex) that the NIC advertises. The link negotiates again."""
+    """The only speed (Mbit/s; full duplex, or ``-half``) that the NIC advertises. The link negotiates again."""
 
     name = "speed"
     form = f"a speed in Mbit/s: {', '.join(SPEEDS[:-1])} or {SPEEDS[-1]}"
@@ -375,32 +376,46 @@ class Speed(DeviceSetting):
         if _mode(requested) not in supported:
             raise NoKnob(f"{place.device} does not support {_mode(requested)}")
         values = {"modes": " ".join(modes), "pause": found.get("Advertised pause frame use", "No")}
-        return SettingReading(values, f"advertises {values['modes']}", {"speed": found.get("Speed", "").rstrip("Mb/s")})
+        link = {"speed": found.get("Speed", "").rstrip("Mb/s"), "duplex": found.get("Duplex", "").lower()}
+        return SettingReading(values, f"advertises {values['modes']}", link)
 
     def change(self, place: SettingPlace, requested: str, before: SettingReading) -> str:
-        return self._command(place, [_mode(requested)], before, requested)
+        return self._command(place, [_mode(requested)], before, *_link(requested))
 
     def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
-        return self._command(place, before.values["modes"].split(), before, before.context["speed"])
+        return self._command(place, before.values["modes"].split(), before, *_words(before))
 
     def holds(self, requested: str, now: SettingReading) -> bool:
         return now.values["modes"] == _mode(requested)
 
     def effect(self, place: SettingPlace, requested: str) -> str:
-        now = self.read(place, requested).context["speed"]
-        return "" if now == requested else f"driver or switch port did not follow: the link runs at {now} Mbit/s"
+        now = _words(self.read(place, requested))
+        if now == _link(requested):
+            return ""
+        return f"driver or switch port did not follow: the link runs at {now[0]} Mbit/s, {now[1]} duplex"
 
     @staticmethod
-    def _command(place: SettingPlace, modes: Sequence[str], before: SettingReading, speed: str) -> str:
-        """Advertise these modes, and wait up to about 8 s for the speed: the old link stays up for a while."""
+    def _command(place: SettingPlace, modes: Sequence[str], before: SettingReading, speed: str, duplex: str) -> str:
+        """Advertise these modes, and wait up to about 8 s for the link: the old link stays up for a while."""
         mask = sum(1 << _MODES[mode] for mode in modes) | _PAUSE.get(before.values["pause"], 0)
-        follows = f'read -r s <{place.sysfs}/speed && [ "$s" = "{speed}" ]'
+        follows = f"read -r s <{place.sysfs}/speed && read -r d <{place.sysfs}/duplex"
+        follows += f' && [ "$s $d" = "{speed} {duplex}" ]'
         wait = f"n=0; until {{ {follows}; }} 2>/dev/null || [ $n = 80 ]; do sleep 0.1; n=$((n+1)); done"
         return f"ethtool -s {place.device} advertise 0x{mask:x} && {{ {wait}; }}"
 
 
-def _mode(speed: str) -> str:
-    return f"{speed}baseT/Full"
+def _mode(requested: str) -> str:
+    speed, duplex = _link(requested)
+    return f"{speed}baseT/{duplex.capitalize()}"
+
+
+def _link(requested: str) -> tuple[str, str]:
+    """Return the speed and the duplex of a value."""
+    return requested.removesuffix(HALF), "half" if requested.endswith(HALF) else "full"
+
+
+def _words(now: SettingReading) -> tuple[str, str]:
+    return now.context["speed"], now.context["duplex"]
 
 
 def _modes(output: str, label: str) -> list[str]:

@@ -35,7 +35,6 @@ class InterfaceSpec:
 
     @property
     def is_card(self) -> bool:
-        """Whether this is a card in a PCIe slot."""
         return self.interface.bus in _PCIE
 
 

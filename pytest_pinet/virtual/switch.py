@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 
 from pytest_pinet.errors import LabError
@@ -248,11 +248,8 @@ class VirtualSwitch:
 
     def take_from_drawer(self, device: str, port: str) -> None:
         """Move a loose cable end from the drawer to one of the switch's ports."""
-        drawer = Netlink(self.drawer)
-        try:
+        with closing(Netlink(self.drawer)) as drawer:
             drawer.move(drawer.links()[device].index, self.namespace, port, self.index(port))
-        finally:
-            drawer.close()
 
     async def stop(self) -> None:
         """Stop the management. Ports and bridges end with the daemon."""

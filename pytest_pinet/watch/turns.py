@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -29,7 +30,7 @@ from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.combination import Combination, Endpoint
 from pytest_pinet.model.lab import Lab, Node
 from pytest_pinet.model.traffic import Direction, standard_traffic
-from pytest_pinet.watch.report import BOOT
+from pytest_pinet.watch.journal import BOOT
 from pytest_pinet.watch.watching import POLL_S, Watching
 
 # One connection of our own traffic.
@@ -52,10 +53,6 @@ class Plan:
     builds: ABOptions | None = None
     turn_s: float = 7200.0
     may_boot: Callable[[str], bool] = lambda _: False
-
-    @property
-    def needs_links(self) -> bool:
-        return self.builds is not None or self.pause_s is not None
 
 
 def pairs(lab: Lab, nodes: Sequence[Node], named: bool) -> list[Combination]:
@@ -89,19 +86,17 @@ def pairs(lab: Lab, nodes: Sequence[Node], named: bool) -> list[Combination]:
 def watch_until(watching: Watching, access: LabAccess, wanted: Sequence[Combination], plan: Plan) -> None:
     """Watch until the time of the plan is over or the answer is certain. Raises PinetError."""
     end = Deadline(plan.seconds)
-    if not plan.needs_links:
-        _wait(watching, end)
-        return
     booter = BuildBooter(plan.builds, access, watching.say, plan.may_boot) if plan.builds is not None else None
     number = max((one["number"] for one in watching.journal.records if one["what"] == "turn"), default=-1) + 1
     missed = 0
-    while not end.expired and not watching.count().is_final:
-        which = side(number) if booter is not None else None
-        if booter is not None and which is not None:
+    while not watching.is_over(end):
+        which = None
+        if booter is not None:
+            which = side(number)
             booter.next(which)
-        turn = Turn(watching, access, plan, which, number)
+        turn = Turn(watching, access, plan.pause_s, which, number)
         try:
-            turn.run(wanted, Deadline(min(end.remaining_s, plan.turn_s if booter is not None else end.remaining_s)))
+            turn.run(wanted, Deadline(min(end.remaining_s, math.inf if booter is None else plan.turn_s)))
         except RefusedBuild as error:
             raise error.error from error
         missed = 0 if turn.opened else missed + 1
@@ -110,19 +105,13 @@ def watch_until(watching: Watching, access: LabAccess, wanted: Sequence[Combinat
         number += 1
 
 
-def _wait(watching: Watching, end: Deadline) -> None:
-    """Wait until the deadline, or until the answer is certain."""
-    while not end.expired and not watching.count().is_final:
-        look = Deadline(min(LOOK_S, end.remaining_s))
-        look.wait_until(watching.has_failed, POLL_S)
-        watching.check()
-
-
 class Turn:
     """One turn of a build on all boards, or the whole watch without builds. The links are open all the time."""
 
-    def __init__(self, watching: Watching, access: LabAccess, plan: Plan, which: Side | None, number: int) -> None:
-        self._watching, self._access, self._plan = watching, access, plan
+    def __init__(
+        self, watching: Watching, access: LabAccess, pause_s: float | None, which: Side | None, number: int
+    ) -> None:
+        self._watching, self._access, self._pause_s = watching, access, pause_s
         self._side, self._number = which, number
         self._goodputs: dict[tuple[str, Direction], Goodputs] = {}
         self._stalled: set[str] = set()
@@ -130,7 +119,7 @@ class Turn:
         self.trouble: PinetError | None = None
 
     def run(self, wanted: Sequence[Combination], end: Deadline) -> None:
-        """Boot and open all pairs, watch them, and close them."""
+        """Boot and open all pairs, watch them, and close them. Without pairs, only watch."""
         watching = self._watching
         names = [node.name for combination in wanted for node in combination.nodes]
         watching.count()
@@ -139,25 +128,20 @@ class Turn:
                 for combination in wanted:
                     self._open(combination, stack)
             try:
-                while self.opened and not end.expired and not watching.count().is_final:
-                    pause_s = self._plan.pause_s
-                    if pause_s is not None:
-                        for link in list(self.opened):
-                            self._send(link)
-                    wait = Deadline(min(LOOK_S if pause_s is None else pause_s, end.remaining_s))
-                    wait.wait_until(self._look, POLL_S)
+                while (self.opened or not wanted) and not watching.is_over(end):
+                    for link in self.opened if self._pause_s is not None else ():
+                        self._send(link)
+                    pause = Deadline(min(LOOK_S if self._pause_s is None else self._pause_s, end.remaining_s))
+                    pause.wait_until(self._look, POLL_S)
             except KernelError as error:
                 # The console showed it. The next turn boots the board again.
-                self._blame(self.opened[-1], error)
+                self._blame(error)
             finally:
                 with watching.changing(names):
-                    self._close(stack)
-
-    def _close(self, stack: ExitStack) -> None:
-        try:
-            stack.close()
-        except (KernelError, LabError) as error:
-            self._blame(self.opened[-1], error)
+                    try:
+                        stack.close()
+                    except (KernelError, LabError) as error:
+                        self._blame(error)
 
     def _open(self, combination: Combination, stack: ExitStack) -> None:
         node = combination.dut.node.name
@@ -181,7 +165,6 @@ class Turn:
         return False
 
     def _send(self, link: Link) -> None:
-        """Send one connection each way."""
         node, watching = link.combination.dut.node.name, self._watching
         for way in (Direction.TX, Direction.RX):
             traffic = standard_traffic(way, TRAFFIC_S, 1)
@@ -208,7 +191,7 @@ class Turn:
                 for sign in course.add(time.time(), found.goodput.bps):
                     watching.sign(node, sign)
 
-    def _blame(self, link: Link, error: PinetError) -> None:
-        node, text = link.combination.dut.node.name, first_line(error)
+    def _blame(self, error: PinetError) -> None:
+        node, text = self.opened[-1].combination.dut.node.name, first_line(error)
         known = kernel_sign(text, time.time())
         self._watching.sign(node, known or Sign(time.time(), MESSAGE, text, over=True))

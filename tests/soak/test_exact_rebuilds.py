@@ -20,16 +20,15 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.exact_text import exact_records, function_rows
 from tests.support.driver_builds import patched_module
-from tests.support.rebuilds import MODULES, ON_PATH, rebuilt
+from tests.support.rebuilds import MODULES, ON_PATH, not_longer, rebuilt
 
 MACHINES = QemuMachines(exact_boards())
 NAMES = [*MODULES]
 pytestmark = pytest.mark.skipif(shutil.which("qemu-system-aarch64") is None, reason="QEMU for arm64 is missing")
 
 
-def judged(name: str, build: Build, folder: Path) -> Sequence[ResultRecord]:
+def judged(name: str, plain: Build, build: Build) -> Sequence[ResultRecord]:
     """Return what a gate of the build says against the driver that was built without a change."""
-    plain = load_build(str(patched_module(None, folder / "plain", MODULES[name])))
     try:
         plans = MACHINES.known_good(name, plain, build, print), MACHINES.boot(name, build, print)
     except CapabilityError as error:
@@ -49,7 +48,8 @@ def judged(name: str, build: Build, folder: Path) -> Sequence[ResultRecord]:
 def test_a_driver_that_was_only_built_again_is_not_slower(soak_number: int, tmp_path: Path) -> None:
     name = NAMES[soak_number % len(NAMES)]
     build = rebuilt(MODULES[name], soak_number // len(NAMES), tmp_path / "build")
-    found = judged(name, build, tmp_path)
+    plain = load_build(str(patched_module(None, tmp_path / "plain", MODULES[name])))
+    found = judged(name, plain, build)
     assert [one.message for one in found if one.verdict is Verdict.FAIL] == []
 
 
@@ -63,7 +63,8 @@ def test_four_more_instructions_are_listed_first(soak_number: int, tmp_path: Pat
     name = NAMES[soak_number % len(NAMES)]
     functions = ON_PATH[MODULES[name]]
     function = functions[soak_number // len(NAMES) % len(functions)]
+    plain = not_longer(MODULES[name], function, tmp_path / "plain")
     build = rebuilt(MODULES[name], soak_number // len(NAMES), tmp_path / "build", function)
-    first = function_rows(judged(name, build, tmp_path))[0].record
+    first = function_rows(judged(name, plain, build))[0].record
     assert str(first.function) == f"{function} [{MODULES[name]}]"
     assert first.change >= 4

@@ -72,7 +72,7 @@ class Load:
 
 def lines(points: Sequence[Point]) -> str:
     """Return a line per value."""
-    return "".join(f"{point.figure},{(point.goodput_bps or 0) / 1e6:.1f}\n" for point in points)
+    return "".join(f"{point.figure},{(point.value or 0) / 1e6:.1f}\n" for point in points)
 
 
 def broken(points: Sequence[Point]) -> str:

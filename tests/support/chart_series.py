@@ -27,9 +27,9 @@ def dot(number: int, goodput: float | None, verdict: Verdict = Verdict.PASS, bui
         "tx",
         goodput,
         verdict,
-        interval_bps=None if goodput is None else (goodput * 0.996, goodput * 1.004),
-        limit_bps=LIMIT,
-        oracle_bps=ORACLE,
+        interval=None if goodput is None else (goodput * 0.996, goodput * 1.004),
+        limit=LIMIT,
+        oracle=ORACLE,
         build={"uname": build or f"6.12.{number // 6}-v8+"},
         **more,  # type: ignore[arg-type]
     )

@@ -25,6 +25,7 @@ CHECKS = [
     "power-on",
     "management",
     "iperf3 versions",
+    "tools of metrics",
     "board and NIC",
     "network managers",
     "link speed and duplex",

@@ -9,7 +9,7 @@ from pytest_pinet.evidence.nics import parse_board
 from pytest_pinet.init.machine import Login, Machine, Route, parse
 from pytest_pinet.lab.node.management import FoundManagement
 from pytest_pinet.lab.node.management import parse as parse_management
-from pytest_pinet.traffic.iperf3_version import Version
+from pytest_pinet.traffic.iperf3_command import Version
 
 DATA = Path(__file__).parents[1] / "data" / "init"
 

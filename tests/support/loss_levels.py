@@ -34,6 +34,6 @@ def losses() -> list[MetricLevel]:
         change("6.12.66-v8+ -> 6.12.67-v8+"), ANN,
     )  # fmt: skip
     return [
-        MetricLevel(known.now_bps, -0.0295, BestMonth("2026-09", 2.34e9), known),
+        MetricLevel(known.now, -0.0295, BestMonth("2026-09", 2.34e9), known),
         MetricLevel(895.8e6, -0.0478, BestMonth("2026-06", 941e6), opened()),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -41,7 +41,11 @@ def _module_of(board: ExactBoard) -> str:
 
 # The module that is built again, by board. Boards with a slot have the drivers of other boards.
 MODULES = {name: _module_of(board) for name, board in exact_boards().items() if not board.machine.slot}
-FOUR = '\n\tasm volatile("nop\\n\\tnop\\n\\tnop\\n\\tnop");\n'
+# The compiler makes the same code with all of these at a place, because it counts each as one instruction.
+_PLACE = '\n\tasm_inline volatile("{}");\n'
+_FOUR = "nop\\n\\tnop\\n\\tnop\\n\\tnop"
+# Without them, the compiler pads loops by instructions that run, and their number depends on the place of the loop.
+_NO_PADDING = " -fno-align-loops -fno-align-jumps -fno-align-labels"
 # Options of the compiler that change no instruction which runs.
 _OPTIONS = ("-g", "-g3", "-g0 -falign-functions=64", "-g -gdwarf-4", "-g0 -falign-functions=128", "-g1 -fno-ident")
 # Words of the kernel that move memory: none is a word of pinet. A contiguous area ("cma=16M") would be a change: the
@@ -60,20 +64,32 @@ def rebuilt(driver: str, number: int, folder: Path, longer: str = "") -> Build:
     for change in random.sample((_padded, _longer, _reordered), random.randrange(4)):
         change(folder, driver, random)
     if longer:
-        _insert(folder, longer)
+        _insert(folder, longer, _FOUR)
     word = random.choice(_WORDS).format("x" * random.randrange(1, 300))
     text = f"name: rebuild {number}\nmodules: {driver}.ko\n" + (f"cmdline: {word}\n" if word else "")
     (folder / "build.yaml").write_text(text)
-    argv = [one.replace("KCFLAGS=-g0", f"KCFLAGS={random.choice(_OPTIONS)}") for one in argv]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    options = f"{random.choice(_OPTIONS)}{_NO_PADDING if longer else ''}"
+    _make([one.replace("KCFLAGS=-g0", f"KCFLAGS={options}") for one in argv])
     return load_build(str(folder))
 
 
-def _insert(folder: Path, function: str) -> None:
-    """Insert four instructions at the begin of a function."""
-    file = _file_with(folder, function)
-    file.write_text(_begin_of(function).sub(lambda found: found[0] + FOUR, file.read_text()))
+def not_longer(driver: str, function: str, folder: Path) -> Build:
+    """Build a driver with no instruction more where `rebuilt` inserts four, so that nothing else differs."""
+    argv = driver_sources(folder, driver)
+    _insert(folder, function, "")
+    _make([f"{one}{_NO_PADDING}" if one.startswith("KCFLAGS=") else one for one in argv])
+    return load_build(str(folder / f"{driver}.ko"))
+
+
+def _make(argv: Sequence[str]) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def _insert(folder: Path, function: str, instructions: str) -> None:
+    """Insert instructions at the begin of a function."""
+    file, added = _file_with(folder, function), _PLACE.format(instructions)
+    file.write_text(_begin_of(function).sub(lambda found: found[0] + added, file.read_text()))
 
 
 def _begin_of(function: str) -> re.Pattern[str]:

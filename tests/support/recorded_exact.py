@@ -18,7 +18,7 @@ from pytest_pinet.errors import BuildError, CapabilityError, LabError
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import ExactBoot, MadeExactBoot
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.session.exact_machines import PlannedExactBoot
+from pytest_pinet.session.exact_gate import PlannedExactBoot
 from tests.support.exact_boots import FOUR_NOPS, KNOWN_GOOD, RECEIVE, boot, window, with_module
 
 TRANSMIT = {"macb_start_xmit [macb]": 320.0, "pktgen_xmit [pktgen]": 210.0, "dev_queue_xmit": 1800.0}

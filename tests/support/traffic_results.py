@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pytest_pinet.measure.ping import Pings
 from pytest_pinet.model.evidence import Cause, Diagnosis, EndEvidence
+from pytest_pinet.model.figures import LATENCY, LOSS, RTT_MAX, RTT_MIN
+from pytest_pinet.model.judgement import FigureJudgement
 from pytest_pinet.model.measurement import HttpReport, Window
 from pytest_pinet.model.record.measurement import LadderRecord, LimitedByRecord, StepRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.traffic import Ping, PingReport
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
-from pytest_pinet.report.result_record import evidence_record, http_record, ping_record, window_record
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.result_record import evidence_record, http_record, window_record
 from tests.support.report_records import direction, result
 
 BUSY = Diagnosis(Cause.IRQ, "CPU 0 of pi4b-1:onboard was 99 % busy, 97 % in interrupts and softirqs", {"busy": 0.99})
@@ -16,11 +19,14 @@ BUSY = Diagnosis(Cause.IRQ, "CPU 0 of pi4b-1:onboard was 99 % busy, 97 % in inte
 
 def ping_result(verdict: str = "pass", came: int = 10) -> ResultRecord:
     record = result("pi4b:onboard/pair", {}, verdict, "loss 50 % is above the limit 1 %")
-    found = PingReport(10, came, 1e-3, 2e-3, 3e-3, 1e-4) if came else PingReport(10, 0)
+    values = {LOSS: 1 - came / 10} | ({LATENCY: 2e-3, RTT_MIN: 1e-3, RTT_MAX: 3e-3} if came else {})
     return record.replace(
-        id=f"pi4b:onboard/pair/{Ping().key}",
-        combination=record.combination.replace(traffic=Ping().key),
-        ping=ping_record(Ping(), [found]),
+        id=f"pi4b:onboard/pair/{Pings().key}",
+        combination=record.combination.replace(traffic=Pings().key),
+        figures={
+            one.name: FigureJudgement(one.unit, one.better, value, (value,), Verdict(verdict), "no limit was set")
+            for one, value in values.items()
+        },
     )
 
 

@@ -170,6 +170,7 @@ GROUPS = (
         "This hardware cannot do it (skipped)",
         (
             "CapabilityError",
+            "TagsLostError",
             "QuarantineError",
         ),
         ANY,

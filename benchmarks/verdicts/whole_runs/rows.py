@@ -12,6 +12,7 @@ from statistics import median
 from benchmarks.verdicts.trials import wilson
 from benchmarks.verdicts.whole_runs.behaviours import KINDS, OWN, STEADY, TABLE
 from benchmarks.verdicts.whole_runs.lab import SimulatedLab
+from pytest_pinet.model.quantities import amount
 from pytest_pinet.model.verdict import GOOD, Verdict
 
 # So many gates share a baseline or a calibration. Then a new lab is drawn, so that its error is part of the result.
@@ -210,8 +211,8 @@ def _accepted(lab: SimulatedLab, _: float) -> _Ended:
     lab.make_baseline(1)
     if lab.baseline is None:
         return _Ended(NO_BASELINE, 0.0, "nothing to accept")
-    figure = lab.baseline.goodput
-    ending = WITHIN if figure.bps < WITHIN_START * LEVEL_BPS else FULL
+    figure = lab.baseline.value
+    ending = WITHIN if amount(figure) < WITHIN_START * LEVEL_BPS else FULL
     return _Ended(ending, float(len(lab.baseline.runs)), f"accepted {figure}")
 
 

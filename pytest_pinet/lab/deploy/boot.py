@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pytest_pinet.builds.cache import folder as cache_folder
 from pytest_pinet.builds.config_txt import CMDLINE, OTHER, TRYBOOT, evaluate, model_of
-from pytest_pinet.builds.initramfs import archive, early_firmware
+from pytest_pinet.builds.contents import archive, early_firmware
 from pytest_pinet.builds.kernel_files import bootable
 from pytest_pinet.builds.matching import TreeProof, require_processor, runs_on
 from pytest_pinet.builds.tree import BuildSnapshot
@@ -246,7 +246,10 @@ class Booted:
         with self._store.writing() as access:
             # The folder that was read, or where the same partition is mounted now.
             folder = card.folder if card.folder in access.folders else access.folders[0]
-            self._journal_undo(access.shell, folder, card, build)
+            # Write the undo script to the journal on the card itself, before any file of the build is there.
+            script = undo_script(card.folder, build)
+            entry = JournalEntry.new(f"{build} on {self._board.name}", script, journal_of(folder))
+            run_as_root(access.shell, f"{entry.kept()} && sync", "write the undo script", WRITE_TIMEOUT_S)
             making = f"{folder}/{folder_of(build)}.new"
             run_as_root(
                 access.shell, f"rm -rf {making} {folder}/{folder_of(build)}", "clear the folder of its boot files"
@@ -283,12 +286,6 @@ class Booted:
             elif file.role in (BuildFileRole.DEVICE_TREE, BuildFileRole.OVERLAY):
                 files[tree_place(file, known)] = BuildSnapshot.of(file)
         return files
-
-    def _journal_undo(self, shell: SshShell, folder: str, card: Card, build: Build) -> None:
-        """Write the undo script to the journal on the card itself, before any file of the build is there."""
-        script = undo_script(card.folder, build)
-        entry = JournalEntry.new(f"{build} on {self._board.name}", script, journal_of(folder))
-        run_as_root(shell, f"{entry.kept()} && sync", "write the undo script", WRITE_TIMEOUT_S)
 
     @property
     def found(self) -> tuple[Card, KnownGood]:

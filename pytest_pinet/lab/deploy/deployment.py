@@ -24,7 +24,7 @@ from pytest_pinet.lab.deploy.live import Live
 from pytest_pinet.lab.deploy.trial import Identification, both_down, fallen_back, healed, other_system
 from pytest_pinet.model.build import Build, BuildFileRole, RunningBuild
 from pytest_pinet.model.tuning import Tuning
-from pytest_pinet.tuning.booting import lines_of
+from pytest_pinet.tuning.boot_settings import lines_of
 
 
 class Deployment:

@@ -31,12 +31,13 @@ READ_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class End:
-    """A device of a node, with its address while the link is up."""
+    """A device of a node, with its address while the link is up. ``half_duplex``: a tuning made it so."""
 
     endpoint: Endpoint
     session: NodeSession
     shell: Shell
     address: ipaddress.IPv4Interface | ipaddress.IPv6Interface
+    half_duplex: bool = False
 
     @property
     def device(self) -> str:

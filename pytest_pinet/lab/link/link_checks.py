@@ -41,14 +41,14 @@ def await_carrier(end: End, state: InterfaceState, switch: ManagedSwitch, deadli
 
 
 def check_negotiation(end: End, state: InterfaceState) -> None:
-    """Raise InvalidMeasurement if the speed differs from the lab file's, or for half duplex."""
+    """Raise InvalidMeasurement if the speed differs from the lab file's, or for half duplex without tuning."""
     expected = end.endpoint.interface.speed_mbps
     if state.speed_mbps is not None and state.speed_mbps != expected:
         raise InvalidMeasurement(
             f"{end} negotiated {state.speed_mbps} Mbit/s instead of {expected} Mbit/s: not measured",
             "check cable, switch port and EEE; or set `speed:` of this interface in the lab file",
         )
-    if state.duplex == "half":
+    if state.duplex == "half" and not end.half_duplex:
         raise InvalidMeasurement(
             f"{end} negotiated half duplex: not measured",
             "enable autonegotiation at both ends; if it is enabled, compare the driver with a known-good build",

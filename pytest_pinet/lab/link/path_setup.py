@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from pytest_pinet.errors import CapabilityError, LinkError, UnsupportedError
+from pytest_pinet.errors import CapabilityError, LinkError, TagsLostError, UnsupportedError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.trace import doing
-from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.execution.undo import UndoStack, undone
 from pytest_pinet.lab.link.end import End, change, undo_by
 from pytest_pinet.lab.link.link import BENCHMARK_NET, Link, in_family, set_up_forwarding
 from pytest_pinet.lab.link.rate_shaper import impaired
@@ -35,8 +35,7 @@ def set_up(link: Link, setup: PathSetup) -> Iterator[Link]:
     if setup == USUAL_PATH:
         yield link
         return
-    undo = UndoStack()
-    try:
+    with undone("look at the node; the next link undoes what its journal has") as undo:
         if setup.vlan is not None:
             link = _tagged(link, setup.vlan, undo)
         if setup.family == 6:
@@ -45,12 +44,6 @@ def set_up(link: Link, setup: PathSetup) -> Iterator[Link]:
             if setup.delay_s or setup.loss:
                 _impair(link, setup, stack)
             yield link
-    except BaseException as error:
-        for failure in undo.close():
-            error.add_note(failure)
-        raise
-    if failures := undo.close():
-        raise LinkError("; ".join(failures), "look at the node; the next link undoes what its journal has")
 
 
 def _tagged(link: Link, vlan: int, undo: UndoStack) -> Link:
@@ -61,8 +54,9 @@ def _tagged(link: Link, vlan: int, undo: UndoStack) -> Link:
         undo.at_once(lambda both, undo: _add_device(*both, vlan, undo), [*zip(link.ends, ends, strict=True)])
         for a, b, *_ in topology.segments if topology.forwards else topology.pairs:
             if not _answers(ends[a], ends[b]):
-                raise CapabilityError(
-                    f"vlan={vlan}: tagged frames of {ends[a]} do not arrive at {ends[b]}: the switch ports drop them"
+                raise TagsLostError(
+                    f"vlan={vlan}: tagged frames of {ends[a]} do not arrive at {ends[b]}; "
+                    "do the switch ports carry tagged frames?"
                 )
         if topology.forwards:
             set_up_forwarding(ends[0], ends[1], ends[2], ends[3], undo)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pytest_pinet.errors import LinkError, UnsupportedError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Process, as_root, last_line
-from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.execution.undo import undone
 from pytest_pinet.lab.link.end import End, change, missing
 from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.quantities import Bitrate
@@ -123,10 +123,9 @@ def _led(end: End, tx: str, rx: str, at_most_s: float, what: str) -> Iterator[No
     # The guard waits for the end of `sleep`. A signal from us goes to the whole process group, and must not end the
     # cleanup. If the guard is root and we are not, a signal could not reach it anyway.
     guard = f"trap '' TERM INT HUP; {names}{clean}{set_up}echo {_READY}; cat >/dev/null; clean"
-    undo = UndoStack()
-    # Registered before the guard starts, so that an interruption in between leaves nothing behind.
-    undo.add(f"the shaper on {end.shell.name} {end.device}", lambda: sweep(end), end.shell.name)
-    try:
+    with undone(f"on {end.shell.name}: sudo tc qdisc del dev {end.device} clsact") as undo:
+        # Registered before the guard starts, so that an interruption in between leaves nothing behind.
+        undo.add(f"the shaper on {end.shell.name} {end.device}", lambda: sweep(end), end.shell.name)
         process = end.shell.spawn(f"sleep {at_most_s:.0f} | {as_root(guard)}")
         undo.add(f"the guard of the shaper on {end.shell.name}", process.stop, end.shell.name)
         _await_ready(end, process, what)
@@ -135,13 +134,6 @@ def _led(end: End, tx: str, rx: str, at_most_s: float, what: str) -> Iterator[No
             raise LinkError(
                 f"the shaper on {end} was removed before the measurement ended; its time limit was {at_most_s:.0f} s"
             )
-    except BaseException as error:
-        for failure in undo.close():
-            error.add_note(failure)
-        raise
-    failures = undo.close()
-    if failures:
-        raise LinkError("; ".join(failures), f"on {end.shell.name}: sudo tc qdisc del dev {end.device} clsact")
 
 
 def sweep(end: End) -> None:

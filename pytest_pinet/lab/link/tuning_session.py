@@ -18,7 +18,8 @@ from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.forms import cuts_management
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
-from pytest_pinet.tuning import booting, change
+from pytest_pinet.tuning import boot_settings, change
+from pytest_pinet.tuning.nic_settings import HALF
 from pytest_pinet.tuning.registry import boot_part, in_order, together
 from pytest_pinet.tuning.setting import NoKnob, Setting, SettingPlace, SettingReading, SettingScope
 
@@ -43,7 +44,7 @@ def apply(link: Link, tuning: Tuning, undo: UndoStack) -> tuple[Tuned, ...]:
                 done.append((setting, place, change.apply(setting, place, wanted[setting.name], register)))
     changed = [setting for setting, _, tuned in done if tuned.outcome is not SettingOutcome.UNCHANGED]
     if "speed" in wanted:
-        _follow_speed(link, int(wanted["speed"]), undo)
+        _follow_speed(link, wanted["speed"], undo)
     if changed:
         settle(link, bounced=any(setting.disruptive for setting in changed))
     outcomes = []
@@ -55,15 +56,16 @@ def apply(link: Link, tuning: Tuning, undo: UndoStack) -> tuple[Tuned, ...]:
     return tuple(outcomes)
 
 
-def _follow_speed(link: Link, mbps: int, undo: UndoStack) -> None:
+def _follow_speed(link: Link, speed: str, undo: UndoStack) -> None:
     """Expect this speed of the NICs of the device under test that came up with it, until ``undo``."""
-    before = link.ends
+    before, mbps, half = link.ends, int(speed.removesuffix(HALF)), speed.endswith(HALF)
     ends = []
     for end in before:
         interface = end.endpoint.interface
         own = end.endpoint.node.name == link.dut.endpoint.node.name
         if own and read_interface(end.shell, end.device).speed_mbps == mbps:
-            end = replace(end, endpoint=replace(end.endpoint, interface=replace(interface, speed_mbps=mbps)))
+            endpoint = replace(end.endpoint, interface=replace(interface, speed_mbps=mbps))
+            end = replace(end, endpoint=endpoint, half_duplex=half)
         ends.append(end)
     undo.add("the expected speed", lambda: setattr(link, "ends", before), link.dut.shell.name)
     link.ends = tuple(ends)
@@ -159,16 +161,16 @@ def boot_tuned(combination: Combination, sessions: Mapping[str, NodeSession]) ->
     if session.boot_tuning != wanted:
         # Read all NICs of the node, since tests of its other NICs share this boot.
         nics = with_devices(dut.node, read_board(session.shell)).interfaces
-        before = {nic.name: booting.found(place(nic.device), wanted) for nic in nics}
+        before = {nic.name: boot_settings.found(place(nic.device), wanted) for nic in nics}
         try:
             _boot_with(session, wanted, before)
         except NoKnob as why:
-            return tuple(booting.unsupported(dut.node.name, wanted, str(why)))
+            return tuple(boot_settings.unsupported(dut.node.name, wanted, str(why)))
     if not wanted:
         return ()
     # A boot can change the names of NICs.
     nic = with_devices(dut.node, read_board(session.shell)).interface(dut.interface.name)
-    return tuple(booting.read_back(place(nic.device), wanted, session.boot_before.get(nic.name, {})))
+    return tuple(boot_settings.read_back(place(nic.device), wanted, session.boot_before.get(nic.name, {})))
 
 
 def _boot_with(

@@ -255,7 +255,7 @@ def load(name: str, where: Where, own_file: str | None = None) -> Family:
     ``own_file`` is a user's YAML file, a mapping of names to families, which comes first. ``like: NAME`` in an entry
     copies another family, own or built in; the keys of the entry override the copy.
     """
-    own = None if own_file is None else _own(own_file)
+    own = None if own_file is None else yaml_lines.parse(read_text(own_file, "a file with switch families"), own_file)
     families: dict[str, object] = {} if own is None else _entries(own)
     if name not in families and name not in built_in():
         raise ConfigError(unknown("switch family", name, [*families, *built_in()]), where)
@@ -264,10 +264,6 @@ def load(name: str, where: Where, own_file: str | None = None) -> Family:
         return Family.model_validate(data)
     except ValidationError as error:
         raise first_error(error, Family, document, (name,)) from None
-
-
-def _own(file: str) -> Document:
-    return yaml_lines.parse(read_text(file, "a file with switch families"), file)
 
 
 def _entries(document: Document) -> dict[str, object]:

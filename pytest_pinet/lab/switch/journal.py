@@ -51,7 +51,6 @@ class Entry(BaseModel):
 
     @classmethod
     def of_this_process(cls, state: PortState) -> Entry:
-        """Return the entry of a port that this process changes."""
         pid = os.getpid()
         return cls(
             state=state, host=socket.gethostname(), boot=_boot(), machine=machine(), pid=pid, start=start_time(pid)

@@ -190,7 +190,6 @@ class PoePowerDriver(_PortDriver, PowerResetMixin, PowerProtocol):  # type: igno
 
     @Driver.check_active  # type: ignore[untyped-decorator]
     def off(self) -> None:
-        """Switch the board off."""
         self._set(False)
 
     @Driver.check_active  # type: ignore[untyped-decorator]

@@ -230,17 +230,14 @@ class SnmpSwitch:
     def counters(self, ports: Iterable[str]) -> Mapping[str, PortCounters]:
         wanted = [*ports]
         uptime = self._client.get([mib.SYS_UP_TIME])[0]
-        self._note_uptime(uptime if isinstance(uptime, int) else 0)
-        rows = self._table(wanted, _COUNTERS)
-        now = time.monotonic()
-        return {port: self._counted(now, port, row) for port, row in rows.items()}
-
-    def _note_uptime(self, ticks: int) -> None:
-        """Detect a reboot between two readings, even if the switch has been up for long since."""
-        started_at = time.monotonic() - ticks / 100
+        # Detect a reboot between two readings, even if the switch has been up for long since.
+        started_at = time.monotonic() - (uptime if isinstance(uptime, int) else 0) / 100
         if self._started_at is not None and started_at > self._started_at + _REBOOT_SLACK_S:
             self._reboots += 1
         self._started_at = started_at
+        rows = self._table(wanted, _COUNTERS)
+        now = time.monotonic()
+        return {port: self._counted(now, port, row) for port, row in rows.items()}
 
     def _counted(self, now: float, port: str, row: Sequence[Value | None]) -> PortCounters:
         values = [value if isinstance(value, int) else None for value in row]

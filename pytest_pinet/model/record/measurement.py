@@ -156,17 +156,6 @@ class LadderRecord(Record):
     steps: tuple[StepRecord, ...]
 
 
-class PingRoundRecord(Record):
-    """One series of echo requests. Times are in seconds; null if no reply came, or if the tool does not print it."""
-
-    sent: int
-    received: int
-    rtt_min_s: float | None
-    rtt_mean_s: float | None
-    rtt_max_s: float | None
-    rtt_mdev_s: float | None
-
-
 class KselftestResultRecord(Record):
     """One line of TAP: ``outcome`` is ``pass``, ``fail`` or ``skip``, ``note`` the text behind ``#``."""
 
@@ -181,15 +170,6 @@ class KselftestRecord(Record):
     test: str
     planned: int | None
     results: tuple[KselftestResultRecord, ...]
-
-
-class PingRecord(PingRoundRecord):
-    """All series together, and each series in ``rounds``. ``rtt_mdev_s`` is that of the last series."""
-
-    size_bytes: int
-    interval_s: float
-    loss: float
-    rounds: tuple[PingRoundRecord, ...]
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from pytest_pinet.model.record.measurement import (
     KselftestRecord,
     LadderRecord,
     LimitedByRecord,
-    PingRecord,
     WindowRecord,
 )
 from pytest_pinet.model.tuning import Tuned
@@ -111,9 +110,9 @@ class ResultRecord(SparseRecord):
     affinity, queueing disciplines and sysctls; of Wi-Fi also signal, channel and power saving, if the end has ``iw``.
     ``parameters`` is a hash of how it was measured (duration of
     connections, MTU and so on); values with different hashes are no trend. ``evidence`` is what each end counted in
-    each connection, ``limited_by`` what limited the goodput, ``tunings`` the outcome of each setting. ``http``,
-    ``ping`` and ``ladder`` belong to such traffic; pings have no goodput and no ``directions``, and neither has a
-    ``kselftest`` of the kernel, or a result with ``figures``: values with another unit, by their names. ``comparison``
+    each connection, ``limited_by`` what limited the goodput, ``tunings`` the outcome of each setting. ``http``
+    and ``ladder`` belong to such traffic. A ``kselftest`` of the kernel has no goodput and no ``directions``.
+    ``figures`` are values with another unit, by their names. ``comparison``
     belongs to two states that were measured alternately: the values come from state B, and the limits from state A.
     ``change`` belongs to two builds that were measured alternately: the
     values come from build B. ``exact`` belongs to two builds on an exact board; the intervals of ``change`` then have
@@ -161,7 +160,6 @@ class ResultRecord(SparseRecord):
     start_skew_within_s: Annotated[float | None, Beside("windows")] = None
     ladder: Rare[LadderRecord] = None
     http: Rare[HttpRecord] = None
-    ping: Rare[PingRecord] = None
     kselftest: Rare[KselftestRecord] = None
     figures: Rare[dict[str, FigureJudgement]] = None
     comparison: Rare[ComparisonRecord] = None
@@ -195,8 +193,8 @@ class ResultRecord(SparseRecord):
 
     @property
     def has_no_rate(self) -> bool:
-        """Whether the result has no goodput by its nature: pings, values, and selftests of the kernel."""
-        return self.ping is not None or self.kselftest is not None or self.figures is not None
+        """Whether the result has no goodput by its nature: values, and selftests of the kernel."""
+        return not self.directions and (self.kselftest is not None or self.figures is not None)
 
 
 SCHEMA_VERSION = 1

@@ -31,7 +31,6 @@ from pytest_pinet.report.sentences import (
     ineffective,
     ladder_text,
     limited_by_text,
-    ping_text,
     scale_text,
     short_lines,
 )
@@ -66,8 +65,7 @@ def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
         if result.exact is None
     ]
     values += _exact_values([result for result in results if result.exact is not None])
-    values += [f"{r.combination.traffic} {ping_text(r.ping)}" for r in results if r.ping is not None]
-    values += [f"{r.combination.traffic} {figures_text(r.figures)}" for r in results if r.figures is not None]
+    values += [f"{r.combination.traffic} {figures_text(r.figures)}" for r in results if r.figures and not r.directions]
     words = [verdict.value] if verdict is not None and verdict is not Verdict.PASS else []
     if not values:
         words = [verdict.value if verdict is not None else "not measured"]
@@ -152,8 +150,9 @@ def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str,
         ("story", " ".join(filter(None, (of.topology, of.tuning)))),
         *([("verdict", verdict.value)] if verdict is not None else []),
         *(("figure", metric_id(result.id, way)) for result in results for way in result.directions),
+        *(("figure", f"{result.id}-{name}") for result in results for name in result.figures or {}),
         # Pings have no goodput. The result id lets Allure's history find them.
-        *(("figure", result.id) for result in results if result.has_no_rate),
+        *(("figure", result.id) for result in results if result.has_no_rate and not result.figures),
     ]
 
 

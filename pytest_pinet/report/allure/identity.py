@@ -22,6 +22,7 @@ from pathlib import Path
 from pytest_pinet.execution.files import write_file, writing
 from pytest_pinet.execution.text import parse_json
 from pytest_pinet.history.points import Point
+from pytest_pinet.model.figures import GOODPUT
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict, worst
@@ -224,9 +225,9 @@ def allure3_history(runs: Sequence[tuple[Point, Mapping[str, Point]]], tests: Se
             "url": "",
             "knownTestCaseIds": [test.id for test, _ in known.values()],
             "metrics": {
-                figure: round(dot.goodput_bps / 1e6, 3)
+                figure: round(dot.value / 1e6, 3) if dot.kind == GOODPUT else dot.value
                 for figure, dot in dots.items()
-                if dot.goodput_bps is not None and dot.verdict not in (Verdict.INVALID, Verdict.ERROR)
+                if dot.value is not None and dot.verdict not in (Verdict.INVALID, Verdict.ERROR)
             },
             "testResults": {
                 history_id: {

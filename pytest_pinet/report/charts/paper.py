@@ -186,11 +186,11 @@ def tick_text(value: float, factor: float, step: float) -> str:
     return f"{value / factor + 0.0:.{digits}f}"
 
 
-def rate_range(values: Iterable[float], room: float = 0.06, least: float = 0.02) -> tuple[float, float]:
-    """Return the range of an axis for these rates (bit/s), with a margin of ``room``.
+def value_range(values: Iterable[float], room: float = 0.06, least: float = 0.02) -> tuple[float, float]:
+    """Return the range of an axis for these values, with a margin of ``room``.
 
-    The range does not begin at 0 if the rates are close together, so that a step of a few percent is visible. It is
-    never smaller than ``least`` of the largest rate, because noise would look like steps.
+    The range does not begin at 0 if the values are close together, so that a step of a few percent is visible. It is
+    never smaller than ``least`` of the largest value, because noise would look like steps.
     """
     known = list(values)
     if not known:
@@ -201,7 +201,7 @@ def rate_range(values: Iterable[float], room: float = 0.06, least: float = 0.02)
         low, high = low - lacking / 2, high + lacking / 2
     margin = (high - low) * room or 1.0
     low = low - margin if low > 0 else 0.0
-    # If the lowest rate is near 0, an axis that does not begin at 0 is only confusing.
+    # If the lowest value is near 0, an axis that does not begin at 0 is only confusing.
     return (0.0 if low < high * 0.25 else low), high + margin
 
 
@@ -215,12 +215,12 @@ class Area:
     bottom: float
 
 
-def draw_rate_axis(paper: Paper, area: Area, rates: Iterable[float]) -> AxisScale:
-    """Draw the axis for these rates (bit/s) and return its scale. Its label says if it does not begin at 0."""
-    low, high = rate_range(rates)
+def draw_axis(paper: Paper, area: Area, values: Iterable[float], unit: str = "bit/s") -> AxisScale:
+    """Draw the axis for values of this unit and return its scale. Its label says if it does not begin at 0."""
+    low, high = value_range(values)
     scale = AxisScale(low, high, area.bottom, area.top)
     # One unit for all numbers of an axis, so that they can be compared.
-    unit, factor = unit_of(high)
+    unit, factor = unit_of(high, unit)
     ticks = scale.ticks()
     step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
     for tick in ticks:

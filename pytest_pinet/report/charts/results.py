@@ -21,10 +21,10 @@ from pytest_pinet.report.charts.paper import (
     Area,
     AxisScale,
     Paper,
+    draw_axis,
     draw_levels,
-    draw_rate_axis,
-    rate_range,
     tick_text,
+    value_range,
     width_of,
 )
 from pytest_pinet.report.terminal import ResultRow
@@ -95,7 +95,7 @@ def throughput_chart(result: ResultRecord) -> Paper:
     paper.text(14, 41, "goodput at the receiver over time; faint: warm-up, not counted", "f-muted", SMALL)
     levels = _levels(lines)
     rates = [bps for line in lines for sample in line.record.samples if (bps := _bps(sample)) is not None]
-    ys = draw_rate_axis(paper, _AREA, [*rates, *(bps for bps, _, _ in levels)])
+    ys = draw_axis(paper, _AREA, [*rates, *(bps for bps, _, _ in levels)])
     xs = AxisScale(0, max(total_s, 0.1), _AREA.left, _AREA.right)
     _time_axis(paper, xs, begins)
     _events(paper, xs, begins, lines)
@@ -287,7 +287,7 @@ def turns_chart(change: ChangeRecord, way: str) -> Paper | None:
     order = sorted(turns)
     words = ", ".join(f"{rates[n][0]} {rate(rates[n][1])}" for n in order if n in rates)
     paper = Paper(2 * _MARGIN + _STEP * (len(order) - 1), _HEIGHT, f"Turns: {words}")
-    ys = AxisScale(*rate_range((bps for _, bps in rates.values()), least=0.02), _BOTTOM, _TOP)
+    ys = AxisScale(*value_range((bps for _, bps in rates.values()), least=0.02), _BOTTOM, _TOP)
     for side, look in (("A", "s-line thin dash"), ("B", "s-hue0 thin")):
         if own := [bps for known, bps in rates.values() if known == side]:
             paper.line([(4, ys(fmean(own))), (paper.width - 4, ys(fmean(own)))], look)

@@ -8,7 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from pytest_pinet.history.differences import name_of
-from pytest_pinet.history.points import GOODPUT, LIMIT, ORACLE, LevelChange, Point, PointList
+from pytest_pinet.history.points import LIMIT, ORACLE, VALUE, LevelChange, Point, PointList
+from pytest_pinet.model.figures import GOODPUT
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import (
     SMALL,
@@ -16,12 +17,12 @@ from pytest_pinet.report.charts.paper import (
     Area,
     AxisScale,
     Paper,
+    draw_axis,
     draw_levels,
-    draw_rate_axis,
-    rate_range,
+    value_range,
     width_of,
 )
-from pytest_pinet.report.text_wrap import count, rate, rate_or
+from pytest_pinet.report.text_wrap import count, value_text
 from pytest_pinet.report.trends import FigureSeries
 
 _WIDTH, _HEIGHT = 900, 372
@@ -40,12 +41,13 @@ def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
     paper = Paper(_WIDTH, _HEIGHT, f"Trend of {series.figure}", trend_words(series))
     paper.text(14, 24, series.figure, "f-ink bold", TITLE)
     emulated = "; emulated" if any(dot.emulated for dot in dots) else ""
-    paper.text(14, 41, f"goodput at the receiver, {count(len(dots), 'run')}{emulated}", "f-muted", SMALL)
+    what = "goodput at the receiver" if series.kind == GOODPUT else series.kind.name
+    paper.text(14, 41, f"{what}, {count(len(dots), 'run')}{emulated}", "f-muted", SMALL)
     xs = AxisScale(-0.5, max(len(dots), 1) - 0.5, area.left, area.right)
-    band = series.band_bps
-    rates = [bps for dot in dots for bps in (dot.goodput_bps, dot.limit_bps, dot.oracle_bps) if bps is not None]
-    rates += [bps for dot in dots for bps in dot.interval_bps or ()]
-    ys = draw_rate_axis(paper, area, [*rates, *(band or ())])
+    band = series.band
+    values = [one for dot in dots for one in (dot.value, dot.limit, dot.oracle) if one is not None]
+    values += [one for dot in dots for one in dot.interval or ()]
+    ys = draw_axis(paper, area, [*values, *(band or ())], series.kind.unit)
     if band is not None:
         low, _, high = band
         paper.box(area.left, ys(high), area.right - area.left, ys(low) - ys(high), "f-band faint")
@@ -53,40 +55,45 @@ def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
     _shifts(paper, area, xs, series, dots)
     _builds(paper, area, xs, dots, series.changes)
     _figures(paper, xs, ys, dots)
-    _legend(paper, {dot.verdict for dot in dots})
+    x = 14.0
+    shown = [verdict for verdict in reversed(SEVERITY) if verdict in {dot.verdict for dot in dots}]
+    for verdict in shown:
+        paper.mark(x, _HEIGHT - 14, verdict)
+        paper.text(x + 9, _HEIGHT - 10, verdict.value, "f-ink", SMALL)
+        x += min(width_of(verdict.value, SMALL) + 30, (paper.width - 20) / len(shown))
     return paper
 
 
 def sparkline(series: FigureSeries, last: int = 30) -> Paper:
     """Draw a chart of the size of a word: the newest runs, their limit dashed, and the mark of the newest run."""
-    limits, rates = series.points.column(LIMIT)[-last:], series.points.column(GOODPUT)[-last:]
+    limits, values = series.points.column(LIMIT)[-last:], series.points.column(VALUE)[-last:]
     paper = Paper(_SPARK_WIDTH, _SPARK_HEIGHT, f"Trend of {series.figure}")
-    low, high = rate_range([bps for bps in (*limits, *rates) if bps is not None], least=0.05)
-    xs = AxisScale(0, max(len(rates) - 1, 1), 6, _SPARK_WIDTH - 8)
+    low, high = value_range([one for one in (*limits, *values) if one is not None], least=0.05)
+    xs = AxisScale(0, max(len(values) - 1, 1), 6, _SPARK_WIDTH - 8)
     ys = AxisScale(low, high, _SPARK_HEIGHT - 5, 5)
     _course(paper, xs, ys, limits, "s-limit thin dash")
-    _course(paper, xs, ys, rates, "s-hue0 plain")
-    if rates:
+    _course(paper, xs, ys, values, "s-hue0 plain")
+    if values:
         newest = series.latest
-        y = ys(newest.goodput_bps) if newest.goodput_bps is not None else _SPARK_HEIGHT - 7
-        paper.mark(xs(len(rates) - 1), y, newest.verdict, size=4)
+        y = ys(newest.value) if newest.value is not None else _SPARK_HEIGHT - 7
+        paper.mark(xs(len(values) - 1), y, newest.verdict, size=4)
     return paper
 
 
-def _course(paper: Paper, xs: AxisScale, ys: AxisScale, rates: Sequence[float | None], look: str) -> None:
-    known = [(xs(index), ys(bps)) for index, bps in enumerate(rates) if bps is not None]
+def _course(paper: Paper, xs: AxisScale, ys: AxisScale, values: Sequence[float | None], look: str) -> None:
+    known = [(xs(index), ys(value)) for index, value in enumerate(values) if value is not None]
     if len(known) > 1:
         paper.line(known, look)
 
 
 def trend_words(series: FigureSeries) -> str:
     """Return a description of the chart in one or two sentences."""
-    values, runs = series.measured, count(len(series.points), "run")
+    values, runs, show = series.measured, count(len(series.points), "run"), series.kind.show
     if not values:
         return f"{runs}, none measured a value."
     words = [
         f"{runs} from {series.points[0].time:%Y-%m-%d} to {series.points[-1].time:%Y-%m-%d}, "
-        f"{rate(min(values))} to {rate(max(values))}, newest {rate(values[-1])}."
+        f"{show(min(values))} to {show(max(values))}, newest {show(values[-1])}."
     ]
     words += [f"{shift_words(shift)}." for shift in series.changes]
     return " ".join(words)
@@ -94,7 +101,8 @@ def trend_words(series: FigureSeries) -> str:
 
 def shift_words(shift: LevelChange) -> str:
     """Return the size of a level change and the builds before and after it."""
-    return f"{shift.relative * 100:+.1f} %, {rate(shift.before_bps)} to {rate(shift.after_bps)}, {cause(shift)}"
+    before, after = shift.kind.show(shift.before), shift.kind.show(shift.after)
+    return f"{shift.relative * 100:+.1f} %, {before} to {after}, {cause(shift)}"
 
 
 def cause(shift: LevelChange) -> str:
@@ -121,13 +129,13 @@ def _levels(paper: Paper, area: Area, xs: AxisScale, ys: AxisScale, series: Figu
     """Draw limit and physical limit of each run. The labels show the newest values."""
     named = []
     for of, word, look in ((LIMIT, "limit", "s-limit plain dash"), (ORACLE, "physical", "s-oracle plain dots")):
-        known = [(index, bps) for index, bps in enumerate(series.points.column(of)) if bps is not None]
+        known = [(index, value) for index, value in enumerate(series.points.column(of)) if value is not None]
         if known:
-            paper.line([(xs(index + side), ys(bps)) for index, bps in known for side in (-0.5, 0.5)], look)
-            named.append((known[-1][1], f"{word} {rate(known[-1][1])}"))
-    if series.band_bps is not None:
-        named.append((series.band_bps[1], f"baseline {rate(series.band_bps[1])}"))
-    draw_levels(paper, area, ys, [(bps, text, "thin") for bps, text in named])
+            paper.line([(xs(index + side), ys(value)) for index, value in known for side in (-0.5, 0.5)], look)
+            named.append((known[-1][1], f"{word} {series.kind.show(known[-1][1])}"))
+    if series.band is not None:
+        named.append((series.band[1], f"baseline {series.kind.show(series.band[1])}"))
+    draw_levels(paper, area, ys, [(value, text, "thin") for value, text in named])
 
 
 def _shifts(paper: Paper, area: Area, xs: AxisScale, series: FigureSeries, dots: Sequence[Point]) -> None:
@@ -161,27 +169,18 @@ def _builds(paper: Paper, area: Area, xs: AxisScale, dots: Sequence[Point], shif
 
 
 def _figures(paper: Paper, xs: AxisScale, ys: AxisScale, dots: Sequence[Point]) -> None:
-    _course(paper, xs, ys, [dot.goodput_bps for dot in dots], "s-line thin faint")
+    _course(paper, xs, ys, [dot.value for dot in dots], "s-line thin faint")
     # If marks would overlap, draw them smaller, and intervals without end caps.
     roomy = xs(1) - xs(0) > 8
     for index, dot in enumerate(dots):
         x = xs(index)
-        if dot.interval_bps is not None:
-            low, high = (ys(bps) for bps in dot.interval_bps)
+        if dot.interval is not None:
+            low, high = map(ys, dot.interval)
             paper.line([(x, low), (x, high)], "s-line plain")
             for y in (low, high) if roomy else ():
                 paper.line([(x - 3, y), (x + 3, y)], "s-line plain")
         # A run without a value has its mark on the axis.
-        y = ys(dot.goodput_bps) if dot.goodput_bps is not None else _BOTTOM - 6
-        value = rate_or(dot.goodput_bps, "no value")
+        y = ys(dot.value) if dot.value is not None else _BOTTOM - 6
+        value = value_text(dot.value, dot.kind, "no value")
         name = f"{dot.time:%Y-%m-%d %H:%M} {dot.build_name}: {value}, {dot.verdict}"
         paper.mark(x, y, dot.verdict, name, 4.5 if roomy or dot.verdict not in (Verdict.PASS, Verdict.FAIL) else 3)
-
-
-def _legend(paper: Paper, verdicts: set[Verdict]) -> None:
-    x = 14.0
-    shown = [verdict for verdict in reversed(SEVERITY) if verdict in verdicts]
-    for verdict in shown:
-        paper.mark(x, _HEIGHT - 14, verdict)
-        paper.text(x + 9, _HEIGHT - 10, verdict.value, "f-ink", SMALL)
-        x += min(width_of(verdict.value, SMALL) + 30, (paper.width - 20) / len(shown))

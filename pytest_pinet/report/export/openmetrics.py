@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pytest_pinet.history.differences import name_of
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.records import newest
+from pytest_pinet.model.figures import GOODPUT, Better, Figure
 from pytest_pinet.model.verdict import SEVERITY
 
 
@@ -48,14 +49,17 @@ def openmetrics(points: Sequence[Point]) -> str:
 def families(points: Sequence[Point]) -> Iterator[MetricFamily]:
     """Yield all families. If a metric was measured several times, its last value counts."""
     latest = newest(points)
+    goodput = [point for point in latest if point.kind == GOODPUT]
     rates = (
-        ("goodput", "Goodput at the receiver.", [p.goodput_bps for p in latest]),
-        ("limit", "Lowest goodput that meets the limit.", [p.limit_bps for p in latest]),
-        ("physical_limit", "Most goodput that the wire or the bus can carry.", [p.oracle_bps for p in latest]),
+        ("goodput", "Goodput at the receiver.", [p.value for p in goodput]),
+        ("limit", "Lowest goodput that meets the limit.", [p.limit for p in goodput]),
+        ("physical_limit", "Most goodput that the wire or the bus can carry.", [p.oracle for p in goodput]),
     )
     for name, text, values in rates:
-        known = _known(latest, values)
+        known = _known(goodput, values)
         yield MetricFamily(f"pinet_{name}_bits_per_second", "gauge", text, known, "bits_per_second")
+    for kind in dict.fromkeys(point.kind for point in latest if point.kind != GOODPUT):
+        yield from _of_kind(kind, [point for point in latest if point.kind == kind])
     exact = (
         ("instructions_per_packet", "Instructions for each packet", [p.instructions for p in latest]),
         ("packets_per_second", "Packets (requests: answers) in virtual time", [p.packets_per_second for p in latest]),
@@ -73,6 +77,29 @@ def families(points: Sequence[Point]) -> Iterator[MetricFamily]:
     yield MetricFamily("pinet_verdict", "stateset", "Verdict on the metric.", states)
     builds = [(_labels(point, ("build", name_of(point.build)), ("run", point.run)), 1.0) for point in latest]
     yield MetricFamily("pinet_build", "info", "Build that was measured.", builds, suffix="_info")
+
+
+# The base units of OpenMetrics, and the size of ours in them.
+_UNITS = {
+    "/s": ("per_second", 1.0),
+    "s": ("seconds", 1.0),
+    "share": ("ratio", 1.0),
+    "/Gbit": ("per_gigabit", 1.0),
+    "ms/Gbit": ("seconds_per_gigabit", 1e-3),
+}
+
+
+def _of_kind(kind: Figure, points: Sequence[Point]) -> Iterator[MetricFamily]:
+    """Yield the families of values beside goodput: ``pinet_p50_seconds``, ``pinet_p50_limit_seconds``."""
+    name = kind.name.removesuffix("-per-gbit").replace("-", "_")
+    unit, size = _UNITS[kind.unit]
+    word = "Highest" if kind.better is Better.DOWN else "Lowest"
+    for part, text, values in (
+        ("", f"Value {name}.", [p.value for p in points]),
+        ("_limit", f"{word} {name} that meets the limit.", [p.limit for p in points]),
+    ):
+        if known := [(labels, value * size) for labels, value in _known(points, values)]:
+            yield MetricFamily(f"pinet_{name}{part}_{unit}", "gauge", text, known, unit)
 
 
 def _known(points: Sequence[Point], values: Sequence[float | None]) -> list[tuple[str, float]]:

@@ -15,6 +15,13 @@
     const value = kilo / size;
     return `${value.toFixed(unit === "bit/s" ? 0 : unit === "Gbit/s" || value < 9.995 ? 2 : value < 10000 ? 1 : 0)}\u00a0${unit}`;
   };
+  // A value of a metric with its unit, as Python writes it.
+  const withUnit = (metric, value) => {
+    if (!metric.unit || value === null) return rate(value);
+    if (metric.unit === "s") return value < 1 ? `${Number((value * 1000).toPrecision(3))}\u00a0ms` : `${Number(value.toPrecision(3))}\u00a0s`;
+    if (metric.unit === "share") return `${Number((value * 100).toPrecision(3))}%`;
+    return `${value < 99.5 ? Number(value.toPrecision(3)) : value.toFixed(0)}${metric.unit.replace(/^ms/, "\u00a0ms")}`;
+  };
   const percent = (part) => `${part < 0 ? "" : "+"}${(part * 100).toFixed(2)}\u00a0%`;
   const date = (minutes) => new Date(minutes * 60000).toISOString();
   const minute = (minutes) => date(minutes).slice(0, 16).replace("T", " ");
@@ -50,11 +57,11 @@
   };
   const row = (cells, numbers) => make("tr", {}, ...cells.map((cell, at) => make("td", { className: numbers.includes(at) ? "number" : "" }, cell)));
   const runTable = (one) => {
-    const heads = ["time (UTC)", "metric", "verdict", "goodput", "interval", "limit", "build", "run", "why"];
+    const heads = ["time (UTC)", "metric", "verdict", "value", "interval", "limit", "build", "run", "why"];
     const rows = one.metrics.flatMap((metric) => metric.value.map((value, place) => {
       const at = metric.at[place], run = one.runs[at];
-      const interval = value === null || !metric.below[place] ? "-" : `${rate(value - metric.below[place])} to ${rate(value + metric.above[place])}`;
-      return [run.time, row([minute(run.time), metric.name, mark(metric.word(place)), rate(value), interval, rate(held(metric.limit, place)), one.build(at), link(run), metric.why[place] || ""], [3, 4, 5])];
+      const interval = value === null || !metric.below[place] ? "-" : `${withUnit(metric, value - metric.below[place])} to ${withUnit(metric, value + metric.above[place])}`;
+      return [run.time, row([minute(run.time), metric.name, mark(metric.word(place)), withUnit(metric, value), interval, withUnit(metric, held(metric.limit, place)), one.build(at), link(run), metric.why[place] || ""], [3, 4, 5])];
     }));
     return table("Runs", heads, rows.sort((a, b) => b[0] - a[0]).map((one) => one[1]));
   };
@@ -171,11 +178,12 @@
       const found = metric.value.filter((value, at) => value !== null && data.counted.includes(metric.verdict[at]) && has(one.build(metric.at[at])));
       return { runs: found.length, value: found.length ? found.reduce((sum, value) => sum + value, 0) / found.length : null };
     };
+    const worse = ([change, metric]) => (metric.better === "down" ? -change : change);
     const show = () => {
-      const rows = data.combinations.flatMap((one) => one.metrics.map((metric) => [metric.name, mean(one, metric, a.value), mean(one, metric, b.value)]))
+      const rows = data.combinations.flatMap((one) => one.metrics.map((metric) => [metric, mean(one, metric, a.value), mean(one, metric, b.value)]))
         .filter(([, before, after]) => before.runs && after.runs)
-        .map(([name, before, after]) => [after.value / before.value - 1, name, before, after]).sort((x, y) => x[0] - y[0]);
-      const cells = rows.map(([change, name, before, after]) => row([name, rate(before.value), String(before.runs), rate(after.value), String(after.runs), percent(change)], [1, 2, 3, 4, 5]));
+        .map(([metric, before, after]) => [after.value / before.value - 1, metric, before, after]).sort((x, y) => worse(x) - worse(y));
+      const cells = rows.map(([change, metric, before, after]) => row([metric.name, withUnit(metric, before.value), String(before.runs), withUnit(metric, after.value), String(after.runs), percent(change)], [1, 2, 3, 4, 5]));
       place.replaceChildren(rows.length ? table("Comparison of two builds", ["metric", "A", "runs of A", "B", "runs of B", "change"], cells)
         : make("p", { className: "muted", textContent: "No metric was measured with both builds." }));
     };
@@ -195,7 +203,7 @@
     const width = outer.width * parseFloat(inner.getAttribute("width") || "100") / 100, left = outer.left + outer.width * parseFloat(inner.getAttribute("x") || "0") / 100;
     const at = Math.max(0, Math.min(one.runs.length - 1, Math.floor(((event.clientX - left) / width) * one.runs.length)));
     const lines = one.metrics.flatMap((metric) => metric.at.map((index, place) => [index, place]).filter(([index]) => index === at)
-      .map(([, place]) => `${metric.name.slice(metric.name.lastIndexOf("/") + 1)}: ${rate(metric.value[place])}, ${metric.word(place)}`));
+      .map(([, place]) => `${metric.name.slice(metric.name.lastIndexOf("/") + 1)}: ${withUnit(metric, metric.value[place])}, ${metric.word(place)}`));
     tip.textContent = [minute(one.runs[at].time), one.build(at), ...lines].join("\n");
     tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
     tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;

@@ -35,7 +35,7 @@ from pytest_pinet.report.page.templating import (
     share_text,
 )
 from pytest_pinet.report.sentences import changes_text, scales_text
-from pytest_pinet.report.text_wrap import count, first_paragraph, rate, rate_or
+from pytest_pinet.report.text_wrap import count, first_paragraph, value_text
 from pytest_pinet.report.trends import FigureSeries
 
 _MOST_CHANGES = 20
@@ -110,7 +110,7 @@ def page(
         moved=moved[:_MOST_CHANGES],
         more_moved=max(len(moved) - _MOST_CHANGES, 0),
         grids=[(lab, _grid(current(own))) for lab, own in by_lab.items()],
-        has_baselines=any(series.band_bps is not None for series in shown),
+        has_baselines=any(series.band is not None for series in shown),
         shown_verdicts=[one for one in reversed(SEVERITY) if one in verdicts],
         combinations=combinations,
         made=f"{made:%Y-%m-%d %H:%M}",
@@ -133,7 +133,7 @@ def _grid(all_series: Sequence[FigureSeries]) -> Grid:
         cells.setdefault((here.nic, here.board), []).append({
             "series": series,
             "what": " ".join(filter(None, (here.topology, here.tuning, series.traffic, series.direction))),
-            "value": rate_or(dot.goodput_bps, "no value"),
+            "value": value_text(dot.value, dot.kind, "no value"),
             "share": share_text(dot),
             "look": look(series),
             "level": changes_text(series.level),
@@ -176,7 +176,7 @@ def _notes(shown: Sequence[FigureSeries]) -> list[str]:
 def _known(shown: Sequence[FigureSeries], today: date) -> list[tuple[FigureSeries, str]]:
     """Return the acknowledged losses, the largest first, each with its size and its cause."""
     found = [(loss, series) for series in current(shown) if (loss := known_loss(series)) is not None]
-    found.sort(key=lambda one: (one[0].relative, one[1].figure))
+    found.sort(key=lambda one: (-abs(one[0].relative), one[1].figure))
     return [(series, loss_sentence(loss, today)) for loss, series in found]
 
 
@@ -190,7 +190,7 @@ def _attention(shown: Sequence[FigureSeries], today: date) -> list[tuple[FigureS
         (series, False, first_paragraph(series.latest.reason)) for series in now if kind(series.latest.verdict) == "bad"
     ]
     lost = [(loss, series) for series in now if (loss := open_loss(series)) is not None]
-    lost.sort(key=lambda one: (one[0].relative, one[1].figure))
+    lost.sort(key=lambda one: (-abs(one[0].relative), one[1].figure))
     return bad + [(series, True, loss_sentence(loss, today)) for loss, series in lost]
 
 
@@ -244,13 +244,13 @@ def _panel(series: FigureSeries, chart: CombinationChart) -> dict[str, object]:
     dot = series.latest
     # A series with a traffic name but without values is a ping, which never has goodput.
     trend = trend_words(series)
-    words = "This metric has no goodput, so there is no trend." if series.traffic else trend
+    words = "This metric has no value, so there is no trend." if series.traffic else trend
     return {
         "series": series,
         "name": metric_name(series),
-        "value": rate_or(dot.goodput_bps, ""),
+        "value": value_text(dot.value, dot.kind, ""),
         "share": share_text(dot),
-        "limit": f"limit {rate(dot.limit_bps)}" if dot.limit_bps is not None else "no limit",
+        "limit": f"limit {value_text(dot.limit, dot.kind)}" if dot.limit is not None else "no limit",
         "level": changes_text(series.level),
         "svg": chart.panel(series, f"Trend of {series.figure}: {trend}") if series.measured else "",
         "words": words,

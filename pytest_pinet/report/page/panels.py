@@ -18,11 +18,12 @@ from markupsafe import Markup
 
 from pytest_pinet.execution.files import exists, is_file
 from pytest_pinet.history.differences import names_of
-from pytest_pinet.history.points import GOODPUT, INTERVAL, LIMIT, ORACLE, REASON, RUN, VERDICT, Column, Points
+from pytest_pinet.history.points import INTERVAL, LIMIT, ORACLE, REASON, RUN, VALUE, VERDICT, Column, Points
 from pytest_pinet.history.trends import COUNTED
+from pytest_pinet.model.figures import GOODPUT
 from pytest_pinet.model.quantities import unit_of
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
-from pytest_pinet.report.charts.paper import AxisScale, rate_range, tick_text
+from pytest_pinet.report.charts.paper import AxisScale, tick_text, value_range
 from pytest_pinet.report.charts.trend import short_names
 from pytest_pinet.report.text_wrap import copyable, first_paragraph, written
 from pytest_pinet.report.trends import FigureSeries
@@ -70,27 +71,28 @@ class CombinationChart:
             dot for series in all_series if not (series.traffic or series.measured) for dot in series.points
         ]
         self._moved = {shift.run for series in all_series for shift in series.changes}
-        low, high = rate_range(_range(all_series))
-        self._ys = AxisScale(low, high, HEIGHT - 4, 4)
+        # Metrics of goodput share a scale; other values have one each.
+        self._goodput = _scale([series for series in all_series if series.kind == GOODPUT])
 
     def panel(self, series: FigureSeries, label: str) -> Markup:
         """Return the panel of one metric. ``label`` describes it for a screen reader."""
-        grid, ticks = self._grid()
+        ys = self._goodput if series.kind == GOODPUT else _scale([series])
+        grid, ticks = _grid(ys, series.kind.unit)
         parts = [grid]
-        if series.band_bps is not None:
-            low, _, high = series.band_bps
-            top = self._y(high)
-            parts.append(f'<rect class="f-band" y="{top:g}" width="100%" height="{max(self._y(low) - top, 2):g}"/>')
+        if series.band is not None:
+            low, _, high = series.band
+            top = _y(ys, high)
+            parts.append(f'<rect class="f-band" y="{top:g}" width="100%" height="{max(_y(ys, low) - top, 2):g}"/>')
         places = self.places(series)
-        lines = [_line(corners, look) for corners, look in self._lines(series.points, places)]
+        lines = [_line(corners, look) for corners, look in _lines(ys, series.points, places)]
         inner = (
             f'<svg viewBox="-.5 0 {len(self.runs)} {HEIGHT * _FINE}" preserveAspectRatio="none">{"".join(lines)}</svg>'
         )
         quiet = () if len(self.runs) <= _FEW else (Verdict.PASS,)
-        verdicts, rates = series.points.column(VERDICT), series.points.column(GOODPUT)
+        verdicts, values = series.points.column(VERDICT), series.points.column(VALUE)
         marks = "".join(
-            self._mark(index, verdict, bps)
-            for index, verdict, bps in zip(places, verdicts, rates, strict=True)
+            self._mark(index, verdict, HEIGHT - 7 if value is None else _y(ys, value))
+            for index, verdict, value in zip(places, verdicts, values, strict=True)
             if verdict not in quiet
         )
         parts.append(f'<svg class="zoom">{inner}{self._shifts(series)}{marks}</svg>')
@@ -101,7 +103,6 @@ class CombinationChart:
         )
 
     def places(self, series: FigureSeries) -> list[int]:
-        """Return the places of the runs of a series."""
         return [self.index[run] for run in series.points.column(RUN)]
 
     def axis(self) -> Markup:
@@ -115,65 +116,14 @@ class CombinationChart:
             for (number, build), release in zip(self.builds, releases, strict=True)
         ]
         ticks = "".join(f'<line x1="{x}%" x2="{x}%" y2="5"/>' for x in (self._percent(one[0]) for one in kernels))
-        marks = "".join(self._mark(self.index[dot.run], dot.verdict, dot.goodput_bps, 7) for dot in self._failed)
+        marks = "".join(self._mark(self.index[dot.run], dot.verdict, 7) for dot in self._failed)
         inner = f'<g class="s-line thin">{ticks}</g>{marks}{self._labels(dates, 24)}{self._labels(kernels, 38)}'
         return Markup(f'<svg class="plot axis" height="44" aria-hidden="true"><svg class="zoom">{inner}</svg></svg>')
 
     def _percent(self, index: float) -> float:
         return round((index + 0.5) / max(len(self.runs), 1) * 100, 2)
 
-    def _y(self, bps: float) -> float:
-        """Return the place of a value in pixels. A value beyond the scale is at its edge."""
-        return round(min(max(self._ys(bps), 3.0), HEIGHT - 3.0), 1)
-
-    def _grid(self) -> tuple[str, str]:
-        """Return the lines of the grid, and their rates."""
-        ticks = self._ys.ticks(3)
-        step = ticks[1] - ticks[0] if len(ticks) > 1 else self._ys.high - self._ys.low
-        lines = "".join(f'<line x2="100%" y1="{self._ys(tick):.1f}" y2="{self._ys(tick):.1f}"/>' for tick in ticks)
-        unit, factor = unit_of(self._ys.high)
-        texts = "".join(
-            f'<text x="3" y="{max(self._ys(tick) - 2, 10):.1f}">{tick_text(tick, factor, step)} {unit}</text>'
-            for tick in ticks
-        )
-        return f'<g class="s-grid thin">{lines}</g>', f'<g class="ticks">{texts}</g>'
-
-    def _lines(self, dots: Points, places: Sequence[int]) -> Iterable[tuple[list[tuple[float, int]], str]]:
-        """Yield the lines of one metric, and how each looks."""
-        ranged = _known(places, dots.column(INTERVAL))
-        if ranged:
-            upper = self._places([(index, high) for index, (_, high) in ranged])
-            yield upper + self._places([(index, low) for index, (low, _) in reversed(ranged)]), "f-interval"
-        yield self._steps(_known(places, dots.column(ORACLE))), "s-oracle dots"
-        yield self._steps(_known(places, dots.column(LIMIT))), "s-limit dash"
-        yield self._places(_known(places, dots.column(GOODPUT))), "s-hue0"
-
-    def _steps(self, values: Sequence[tuple[int, float]]) -> list[tuple[float, int]]:
-        """Return the corners of a line that is level between changes of the value, as wide as its runs are.
-
-        So a single run has its limit, too.
-        """
-        corners: list[tuple[float, float]] = []
-        starts = changes([bps for _, bps in values])
-        for (start, bps), (end, _) in pairwise([*starts, (len(values), 0.0)]):
-            corners += [(values[start][0] - 0.5, bps), (values[end - 1][0] + 0.5, bps)]
-        return self._places(corners)
-
-    def _places(self, values: Sequence[tuple[float, float]]) -> list[tuple[float, int]]:
-        """Return the places of values in the units of lines. Inline, because there are hundreds of thousands."""
-        if not values:
-            return []
-        slope = _FINE * (self._ys.end - self._ys.start) / (self._ys.high - self._ys.low)
-        first = _FINE * self._ys.start - slope * self._ys.low + 0.5
-        top, bottom = 3 * _FINE, (HEIGHT - 3) * _FINE
-        indices, rates = zip(*values, strict=True)
-        found = [int(first + slope * bps) for bps in rates]
-        if min(found) < top or max(found) > bottom:
-            found = [min(max(place, top), bottom) for place in found]
-        return list(zip(indices, found, strict=True))
-
-    def _mark(self, index: int, verdict: Verdict, bps: float | None, missing: int = HEIGHT - 7) -> str:
-        y = self._y(bps) if bps is not None else missing
+    def _mark(self, index: int, verdict: Verdict, y: float) -> str:
         return f'<use href="#m-{verdict.value}" x="{self._percent(index)}%" y="{y:g}"/>'
 
     def _shifts(self, series: FigureSeries) -> str:
@@ -231,16 +181,75 @@ def _known(places: Sequence[int], values: Sequence[T | None]) -> list[tuple[int,
 
 
 def _range(all_series: Iterable[FigureSeries]) -> list[float]:
-    """Return the rates that the scale shows."""
+    """Return the values that the scale shows."""
     found: list[float] = []
     for series in all_series:
         values = sorted(series.measured)
         cut = int(len(values) * _OUTLIERS)
         found += values[cut : len(values) - cut]
         newest = series.latest
-        found += [bps for bps in (newest.goodput_bps, newest.limit_bps, newest.oracle_bps) if bps is not None]
-        found += series.band_bps or ()
+        found += [value for value in (newest.value, newest.limit, newest.oracle) if value is not None]
+        found += series.band or ()
     return found
+
+
+def _scale(all_series: Iterable[FigureSeries]) -> AxisScale:
+    """Return the scale of a panel that shows these metrics."""
+    return AxisScale(*value_range(_range(all_series)), HEIGHT - 4, 4)
+
+
+def _y(ys: AxisScale, value: float) -> float:
+    """Return the place of a value in pixels. A value beyond the scale is at its edge."""
+    return round(min(max(ys(value), 3.0), HEIGHT - 3.0), 1)
+
+
+def _grid(ys: AxisScale, unit: str) -> tuple[str, str]:
+    """Return the lines of the grid, and their values."""
+    ticks = ys.ticks(3)
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else ys.high - ys.low
+    lines = "".join(f'<line x2="100%" y1="{ys(tick):.1f}" y2="{ys(tick):.1f}"/>' for tick in ticks)
+    text, factor = unit_of(ys.high, unit)
+    texts = "".join(
+        f'<text x="3" y="{max(ys(tick) - 2, 10):.1f}">{tick_text(tick, factor, step)} {text}</text>' for tick in ticks
+    )
+    return f'<g class="s-grid thin">{lines}</g>', f'<g class="ticks">{texts}</g>'
+
+
+def _lines(ys: AxisScale, dots: Points, places: Sequence[int]) -> Iterable[tuple[list[tuple[float, int]], str]]:
+    """Yield the lines of one metric, and how each looks."""
+    ranged = _known(places, dots.column(INTERVAL))
+    if ranged:
+        upper = _places(ys, [(index, high) for index, (_, high) in ranged])
+        yield upper + _places(ys, [(index, low) for index, (low, _) in reversed(ranged)]), "f-interval"
+    yield _steps(ys, _known(places, dots.column(ORACLE))), "s-oracle dots"
+    yield _steps(ys, _known(places, dots.column(LIMIT))), "s-limit dash"
+    yield _places(ys, _known(places, dots.column(VALUE))), "s-hue0"
+
+
+def _steps(ys: AxisScale, values: Sequence[tuple[int, float]]) -> list[tuple[float, int]]:
+    """Return the corners of a line that is level between changes of the value, as wide as its runs are.
+
+    So a single run has its limit, too.
+    """
+    corners: list[tuple[float, float]] = []
+    starts = changes([bps for _, bps in values])
+    for (start, bps), (end, _) in pairwise([*starts, (len(values), 0.0)]):
+        corners += [(values[start][0] - 0.5, bps), (values[end - 1][0] + 0.5, bps)]
+    return _places(ys, corners)
+
+
+def _places(ys: AxisScale, values: Sequence[tuple[float, float]]) -> list[tuple[float, int]]:
+    """Return the places of values in the units of lines. Inline, because there are hundreds of thousands."""
+    if not values:
+        return []
+    slope = _FINE * (ys.end - ys.start) / (ys.high - ys.low)
+    first = _FINE * ys.start - slope * ys.low + 0.5
+    top, bottom = 3 * _FINE, (HEIGHT - 3) * _FINE
+    indices, rates = zip(*values, strict=True)
+    found = [int(first + slope * bps) for bps in rates]
+    if min(found) < top or max(found) > bottom:
+        found = [min(max(place, top), bottom) for place in found]
+    return list(zip(indices, found, strict=True))
 
 
 def _line(places: Sequence[tuple[float, int]], look: str) -> str:
@@ -324,17 +333,18 @@ class PageData:
 
     def _metric(self, chart: CombinationChart, series: FigureSeries) -> dict[str, object]:
         """Return one metric, a list for each property. Rates are kbit/s; the interval is below and above the value."""
-        places = chart.places(series)
-        values, verdicts = series.points.column(GOODPUT), series.points.column(VERDICT)
-        ranges = [(bps or 0.0, own) for bps, own in zip(values, series.points.column(INTERVAL), strict=True)]
+        places, short = chart.places(series), _kilo if series.kind == GOODPUT else _short
+        values, verdicts = series.points.column(VALUE), series.points.column(VERDICT)
+        ranges = [(value or 0.0, own) for value, own in zip(values, series.points.column(INTERVAL), strict=True)]
         limits = changes(series.points.column(LIMIT))
         return {
             "name": copyable(series.figure),
             "at": places if places != list(range(len(chart.runs))) else 0,
-            "value": [None if bps is None else _kilo(bps) for bps in values],
-            "below": [0 if own is None else _kilo(bps - own[0]) for bps, own in ranges],
-            "above": [0 if own is None else _kilo(own[1] - bps) for bps, own in ranges],
-            "limit": [[number, None if bps is None else _kilo(bps)] for number, bps in limits],
+            **({} if series.kind == GOODPUT else {"unit": series.kind.unit, "better": series.kind.better.value}),
+            "value": [None if value is None else short(value) for value in values],
+            "below": [0 if own is None else short(value - own[0]) for value, own in ranges],
+            "above": [0 if own is None else short(own[1] - value) for value, own in ranges],
+            "limit": [[number, None if value is None else short(value)] for number, value in limits],
             "verdict": "".join([_VERDICTS[verdict] for verdict in verdicts]),
             "why": {
                 number: copyable(first_paragraph(reason))
@@ -347,3 +357,7 @@ class PageData:
 def _kilo(bps: float) -> float:
     """Return a rate in kbit/s with the digits that readers see, because a page has hundreds of thousands."""
     return round(bps / 1e3) if abs(bps) >= 1e6 else round(bps / 1e3, 3)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")

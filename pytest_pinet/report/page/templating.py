@@ -118,10 +118,10 @@ def lead(all_series: Sequence[FigureSeries]) -> str:
         for verdict in SEVERITY
         if verdict in _MEANS and counts[verdict]
     ]
-    lost = [loss.relative for series in all_series if (loss := open_loss(series)) is not None]
+    lost = [abs(loss.relative) * 100 for series in all_series if (loss := open_loss(series)) is not None]
     known = sum(known_loss(series) is not None for series in all_series)
     if lost:
-        some = f"{min(lost) * -100:.1f} %" if len(lost) == 1 else f"{max(lost) * -100:.1f} to {min(lost) * -100:.1f} %"
+        some = f"{max(lost):.1f} %" if len(lost) == 1 else f"{min(lost):.1f} to {max(lost):.1f} %"
         parts.append(f"{len(lost)} {'has' if len(lost) == 1 else 'have'} an open loss of {some}")
     if not total:
         return "Nothing was measured yet."

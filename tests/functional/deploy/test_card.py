@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds.initramfs import archive
+from pytest_pinet.builds.contents import archive
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import (
     BuildError,

@@ -16,7 +16,7 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.tuning import SettingOutcome, Tuning
-from pytest_pinet.tuning import booting
+from pytest_pinet.tuning import boot_settings
 from pytest_pinet.tuning.registry import read_tuning
 from pytest_pinet.tuning.setting import SettingPlace
 from tests.support.changed_node import change_node
@@ -149,10 +149,10 @@ def test_a_boot_tuning_holds_for_one_boot_and_is_undone_by_an_ordinary_reboot(no
     files, before = known_good_files(node), power_cycles(node)
     tuning = read_tuning({"arm_freq": 2000, "over_voltage": 6, "kernel": "threadirqs"})
     place = SettingPlace(node.shell, "eth0", "virt-1:pcie", "virt-1")
-    read = booting.found(place, tuning)
+    read = boot_settings.found(place, tuning)
     node.boot_with(tuning)
     place = replace(place, shell=node.shell)
-    outcomes = {one.name: (one.outcome, one.found) for one in booting.read_back(place, tuning, read)}
+    outcomes = {one.name: (one.outcome, one.found) for one in boot_settings.read_back(place, tuning, read)}
     assert outcomes == {
         "arm_freq": (SettingOutcome.APPLIED, "2000"),
         "over_voltage": (SettingOutcome.APPLIED, "6"),

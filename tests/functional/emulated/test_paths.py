@@ -56,11 +56,12 @@ def test_frames_have_a_vlan_tag(link: Link) -> None:
     assert "eth0.7" not in link.dut.shell.run("ip -o link").stdout + link.peer.shell.run("ip -o link").stdout
 
 
-def test_a_nic_that_stays_at_its_speed_has_no_effect(link: Link) -> None:
+@pytest.mark.parametrize(("speed", "mode"), [(100, "100baseT/Full"), ("100-half", "100baseT/Half")])
+def test_a_nic_that_stays_at_its_speed_has_no_effect(link: Link, speed: int | str, mode: str) -> None:
     shell, trouble = link.dut.shell, list[str]()
     modes = shell.run("ethtool eth0").stdout
-    with tuning_session.tuned(link, read_tuning({"speed": 100}), trouble.append) as (tuned,):
+    with tuning_session.tuned(link, read_tuning({"speed": speed}), trouble.append) as (tuned,):
         # QEMU's e1000e takes what it advertises, and its link stays at 1000 Mbit/s.
-        assert (tuned.outcome, tuned.found) == (SettingOutcome.UNSUPPORTED, "advertises 100baseT/Full")
+        assert (tuned.outcome, tuned.found) == (SettingOutcome.UNSUPPORTED, f"advertises {mode}")
     assert trouble == []
     assert shell.run("ethtool eth0").stdout == modes

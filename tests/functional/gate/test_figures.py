@@ -56,11 +56,49 @@ def test_another_limit(link, gate):
 """
 
 
+PATHS = """
+import pytest
+
+pytestmark = pytest.mark.pinet(board="pi3b", nic="onboard")
+
+def test_connections(link, gate):
+    gate.connections(link, "rx", duration=1, family=6, connections="5/s")
+
+def test_packets(link, gate):
+    gate.packets(link, "tx", duration=1, family=6, packets="1/s")
+
+def test_idle(link, gate):
+    gate.idle(link, idle="1 s", family=6, first_answer="2 s")
+
+def test_ping(link, gate):
+    found = gate.ping(link, count=4, interval=0.05, family=6, latency="5 s", loss="0%")
+    assert 0 < found.min_s <= found.mean_s <= found.max_s
+    assert found.loss == found.values["loss"] == 0
+
+def test_transactions(link, gate):
+    gate.transactions(link, duration=1, family=6)
+
+def test_delay(link, gate):
+    gate.latency(link, duration=1, path={"delay": "20 ms"})
+"""
+
+
 @pytest.fixture(scope="module")
 def run(new_project: NewProject) -> tuple[pytest.RunResult, dict[str, dict[str, Any]]]:
-    project = new_project({"test_it.py": TESTS})
+    return _ran(new_project, TESTS)
+
+
+@pytest.fixture(scope="module")
+def paths(new_project: NewProject) -> tuple[pytest.RunResult, dict[str, dict[str, Any]]]:
+    return _ran(new_project, PATHS)
+
+
+def _ran(new_project: NewProject, tests: str) -> tuple[pytest.RunResult, dict[str, dict[str, Any]]]:
+    project = new_project({"test_it.py": tests})
     output = project.pytest("-rA", "--junitxml=junit.xml")
     results = {one["test"].partition("::")[2].partition("[")[0]: one for one in project.results["results"]}
+    for one in results.values():
+        one["raw"] = [(project.path / ".pinet" / "latest" / file).read_text() for file in one["files"]]
     results["junit"] = {"text": (project.path / "junit.xml").read_text()}
     return output, results
 
@@ -143,6 +181,28 @@ def test_beside_a_stream_probes_wait_in_its_queue(run: Run) -> None:
     assert loaded["id"].endswith("/latency-sockperf-s64-r100-load-tx")
     assert loaded["verdict"] == "fail"
     assert loaded["figures"]["p50"]["value"] > 3 * idle["figures"]["p50"]["value"]
+
+
+@pytest.mark.parametrize("name", ["connections", "packets", "idle", "ping"])
+def test_values_over_ipv6_have_an_id_of_their_own(paths: Run, name: str) -> None:
+    result = paths[1][f"test_{name}"]
+    assert (result["verdict"], result["id"][-4:]) == ("pass", "-ip6"), result["message"]
+    assert all(one["value"] is not None for one in result["figures"].values())
+    assert all("2001:2::" in text and "198.18." not in text for text in result["raw"])
+
+
+def test_pings_have_a_limit_on_two_of_their_values(paths: Run) -> None:
+    figures = paths[1]["test_ping"]["figures"]
+    assert list(figures) == ["loss", "latency", "rtt_min", "rtt_max", "rtt_mdev"]
+    assert [one["limit"] and one["limit"]["number"] for one in figures.values()] == [0, 5, None, None, None]
+    rows = [line for line in paths[0].stdout.lines if "ping-c4" in line and line.startswith("pi3b")]
+    assert len(rows) == 2, rows
+
+
+def test_what_a_tool_or_a_kernel_lacks_is_one_skip_with_its_reason(paths: Run) -> None:
+    paths[0].stdout.fnmatch_lines_random(
+        ["SKIPPED * family=6: sockperf 3.7 of pi*-1 has no IPv6; sockperf 3.8 has it", "SKIPPED * path=: *netem*"]
+    )
 
 
 def test_late_needs_a_time(run: Run) -> None:

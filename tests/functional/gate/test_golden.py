@@ -48,14 +48,14 @@ REPO = Path(__file__).parents[3]
 BASELINE = """
 baselines:
 - id: pi3b:onboard/pair/tcp-P6-tx
-  goodput: 94 Mbit/s
+  value: 94 Mbit/s
   runs: [93.8 Mbit/s, 93.9 Mbit/s, 94 Mbit/s, 94.1 Mbit/s, 94.2 Mbit/s]
   build: {uname: "6.12"}
   date: 2026-11-01
   reason: what such a link carries
   sessions: [{day: 2026-10-31, runs: 5}]
 - id: pi4b:onboard/pair/tcp-P1-tx
-  goodput: 850 Mbit/s
+  value: 850 Mbit/s
   runs: [849.8 Mbit/s, 849.9 Mbit/s, 850 Mbit/s, 850.1 Mbit/s, 850.2 Mbit/s]
   build: {uname: "6.12"}
   date: 2026-11-01

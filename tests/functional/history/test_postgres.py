@@ -181,7 +181,7 @@ def test_level_changes_are_stored_by_runners_and_used_by_a_reader_without_rights
         connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
     monkeypatch.setattr(history_store, "course_of", lambda *_: pytest.fail("it was searched again"))
     (used,) = read(without_rights)
-    assert (used.changes, used.levels_bps) == (searched.changes, searched.levels_bps)
+    assert (used.changes, used.levels) == (searched.changes, searched.levels)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DROP OWNED BY reader")
         connection.execute("DROP ROLE reader")

@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.ab.series import EventSeries
+from pytest_pinet.judge.baseline import Reference
+from pytest_pinet.judge.gate import GatePlan
+from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.shares import ShareRule
 from pytest_pinet.judge.turns import Side
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure import figures
 from pytest_pinet.measure.boots import CARRIER
-from pytest_pinet.measure.events import Counted, events_of, measure
-from pytest_pinet.model.figures import Figure, Sample
+from pytest_pinet.measure.events import Counted
+from pytest_pinet.model.figures import Sample
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.traffic.tool import Watch
@@ -22,16 +26,20 @@ from tests.support import link_stand_in
 
 
 @dataclass(frozen=True)
-class Scripted:
+class Scripted(Counted):
     """Boots with these outcomes: the reason of each bad one, and nothing for a good one; the last one repeats."""
 
     script: Sequence[str]
     excluded: Sequence[int] = ()
     made: list[int] = field(default_factory=list)
 
-    key = "boots-scripted"
-    figures: tuple[Figure, ...] = (CARRIER,)
+    noun = "boots"
+    values = (CARRIER,)
+    name = "boots-scripted"
     seconds = 1.0
+
+    def why_bad(self, event: Sample) -> str:
+        return "".join(event.notes)
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
         number = len(self.made)
@@ -41,9 +49,12 @@ class Scripted:
         return Sample({CARRIER.name: 2.5}, "raw", "too slow to see" if number in self.excluded else "", notes)
 
 
-def counted(script: Sequence[str], excluded: Sequence[int] = ()) -> Counted:
-    rule = ShareRule.passing_after(33, 0.02)
-    return Counted(Scripted(script, excluded), "boots", rule, lambda one: "".join(one.notes))
+def counted(script: Sequence[str], excluded: Sequence[int] = ()) -> Scripted:
+    return Scripted(script, excluded, rule=ShareRule.passing_after(33, 0.02))
+
+
+def measure(link: Link, what: Counted, raw: dict[str, str]) -> ResultRecord:
+    return figures.measure(link, what, GatePlan((), PROFILES["fast"]), lambda *_: Reference(), raw)
 
 
 @pytest.fixture
@@ -92,7 +103,7 @@ def series(link: Link, a: Sequence[str], b: Sequence[str]) -> EventSeries:
     for side, script in ((Side.A, a), (Side.B, b), (Side.B, b), (Side.A, a)):
         wanted = found.wanted(side)
         if not found.decided and wanted is not None:
-            found.records[side] = measure(link, replace(wanted, probe=Scripted(script)), {})
+            found.records[side] = measure(link, replace(counted(script), decide=wanted.decide), {})
     return found
 
 
@@ -108,7 +119,7 @@ def test_a_lottery_of_build_b_is_a_regression(link: Link) -> None:
     record = found.record()
     assert record.verdict is Verdict.FAIL
     assert "of the known-good build, 0 of " in record.message
-    assert events_of(found.records[Side.A], found.counted).count >= 33
+    assert found.events(Side.A).count >= 33
 
 
 def test_a_lottery_of_both_builds_is_inconclusive(link: Link) -> None:

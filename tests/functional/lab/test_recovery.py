@@ -14,6 +14,7 @@ import pytest
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import CapabilityError
 from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.judge.shares import ShareRule
 from pytest_pinet.lab.link import link as link_module
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.node.node_session import NodeSession
@@ -66,6 +67,9 @@ def link(tmp_path: Path) -> Iterator[Link]:
             ip(f"netns del {shell.namespace}")
 
 
+RULE = ShareRule.passing_after(5, 0.02)
+
+
 def no_boot(_: Link) -> None:
     pytest.fail("the link came back, so nothing needs a boot")
 
@@ -75,7 +79,7 @@ def neighbours(link: Link) -> str:
 
 
 def test_the_silence_is_as_long_as_the_carrier_is_away(link: Link) -> None:
-    found = Recovery(Iperf3(), no_boot, down_s=0.5).once(link, None)
+    found = Recovery(Iperf3(), no_boot, down_s=0.5, rule=RULE).once(link, None)
     # A busy machine may add to it, but nothing makes it shorter. Without the permanent neighbour it is 1 s or more.
     assert 0.49 <= found.values["silence"] < 1.0 or found.excluded, found.notes
     assert found.values["goodput_after"] > 0.001
@@ -100,7 +104,7 @@ def test_a_link_that_does_not_come_back_is_silent_for_the_whole_time(
 
     monkeypatch.setattr(link.peer.shell, "run", dead)
     booted: list[Link] = []
-    found = Recovery(Iperf3(), booted.append, down_s=0.5).once(link, None)
+    found = Recovery(Iperf3(), booted.append, down_s=0.5, rule=RULE).once(link, None)
     assert found.values["silence"] >= 2.0
     assert found.values["goodput_after"] == 0.0
     assert found.notes[1] == "no answer within 2 s after the carrier was given back"
@@ -119,7 +123,7 @@ def test_a_far_end_that_does_not_change_the_carrier_is_a_skip(link: Link, monkey
 
     monkeypatch.setattr(link.peer.shell, "run", in_between)
     with pytest.raises(CapabilityError, match=r"left eth0 .* kept its carrier while eth0 of right was down"):
-        Recovery(Iperf3(), no_boot, down_s=0.2).once(link, None)
+        Recovery(Iperf3(), no_boot, down_s=0.2, rule=RULE).once(link, None)
     assert "PERMANENT" not in neighbours(link)
 
 
@@ -128,7 +132,7 @@ def test_the_carrier_of_our_own_connection_is_not_taken_away(link: Link) -> None
     ip(f"-n {link.dut.shell.namespace} addr add 192.168.1.7/24 dev eth0")  # type: ignore[attr-defined]
     link.dut.shell.environment["SSH_CONNECTION"] = "192.168.1.2 40000 192.168.1.7 22"  # type: ignore[attr-defined]
     with pytest.raises(CapabilityError, match="carries the ssh connection of this run, so its carrier is not taken"):
-        Recovery(Iperf3(), no_boot).once(link, None)
+        Recovery(Iperf3(), no_boot, rule=RULE).once(link, None)
 
 
 def test_a_killed_run_leaves_its_neighbours_to_the_next_lease(link: Link) -> None:
@@ -144,7 +148,7 @@ def test_a_killed_run_leaves_its_neighbours_to_the_next_lease(link: Link) -> Non
 def test_the_switch_port_of_the_board_goes_down_and_comes_up_again(gate_lab: GateLab) -> None:
     with visited(gate_lab) as (here, link), here.exclusive(link.combination):
         port, switch = link.dut.port.port, link.switches[link.dut.port.switch]
-        found = Recovery(here.tool, no_boot, down_s=0.5).once(link, here.watch)
+        found = Recovery(here.tool, no_boot, down_s=0.5, rule=RULE).once(link, here.watch)
         assert found.notes == (f"port {port} of switch sw1 was down for 0.5 s",)
         assert 0.49 <= found.values["silence"] < 1.5 or found.excluded
         assert found.values["goodput_after"] > 0.3

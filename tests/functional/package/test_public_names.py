@@ -101,6 +101,8 @@ def test_a_result_is_frozen_and_says_which_directions_it_has() -> None:
             _ = result[wrong]
     with pytest.raises(dataclasses.FrozenInstanceError):
         result.verdict = Verdict.FAIL  # type: ignore[misc]
-    ping = PingResult("pi4b:onboard/pair/ping", Verdict.PASS, "", MappingProxyType({}), 0.0, 0.1, 0.2, 0.3, None)
+    values = {"loss": 0.1, "latency": 0.2, "rtt_min": 0.1, "rtt_max": 0.3}
+    ping = PingResult("pi4b:onboard/pair/ping", Verdict.PASS, "", MappingProxyType({}), values)
+    assert (ping.loss, ping.min_s, ping.mean_s, ping.max_s, ping.mdev_s) == (0.1, 0.1, 0.2, 0.3, None)
     with pytest.raises(KeyError, match="it has none"):
         _ = ping["tx"]

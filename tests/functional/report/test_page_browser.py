@@ -331,9 +331,7 @@ def test_a_screen_reader_finds_a_table_and_pictures_with_words(page: Path, seen:
 @pytest.mark.smoke
 def test_the_script_writes_rates_as_the_terminal_does(tmp_path: Path, seen: Browser) -> None:
     rates = [0.0, 480.0, 999.96, 94.1e3, 9.996e6, 94.148e6, 999.96e6, 2.354e9, 1e11]
-    dots = PointList(
-        replace(dot(day, bps), interval_bps=(bps * 0.99, bps), limit_bps=bps / 2) for day, bps in enumerate(rates)
-    )
+    dots = PointList(replace(dot(day, bps), interval=(bps * 0.99, bps), limit=bps / 2) for day, bps in enumerate(rates))
     page = tmp_path / "report.html"
     page.write_text(page_of([replace(series(), points=dots, changes=(), baseline=None)], BEGIN), encoding="utf-8")
     seen.open(page)

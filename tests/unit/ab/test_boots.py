@@ -72,6 +72,20 @@ def test_a_link_that_fails_twice_and_only_with_the_new_build_is_a_finding(
     printed(result, "all 2 turns")
 
 
+@pytest.mark.parametrize(
+    ("of", "outcome", "boots"), [("side is Side.B", {"failed": 1}, "ABBA"), ("True", {"skipped": 1}, "A")]
+)
+def test_tagged_frames_that_only_the_new_build_loses_are_a_finding(
+    bench: Bench, of: str, outcome: dict[str, int], boots: str
+) -> None:
+    lost = 'TagsLostError("vlan=7: tagged frames of one:onboard do not arrive at two:fast")'
+    bench.plan(f"PLAN = Plan(traffic=lambda side, boot: {lost} if {of} else None)")
+    result = bench.run()
+    result.assert_outcomes(**outcome)
+    assert bench.boots == boots
+    printed(result, "vlan=7: tagged frames of one:onboard do not arrive at two:fast")
+
+
 def test_a_link_that_fails_with_the_known_good_build_too_is_a_lab_error(bench: Bench) -> None:
     bench.plan('PLAN = Plan(opening=lambda side, boot: LinkError("no link on one:onboard", "cable"))')
     result = bench.run()

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 
 from pytest_pinet.cli import pinet
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.model.judgement import MeasurementJudgement
+from pytest_pinet.measure.figures import Probe
+from pytest_pinet.model.judgement import FigureJudgement, MeasurementJudgement
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.traffic import Ping, PingReport
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.result_record import ping_record, result_record
+from pytest_pinet.report.result_record import result_record
 from tests.support.change_session import ONE_TEST, THREE_TESTS, Bench, bench_with, printed
 
 ACCEPTED = ("new.yaml", "accepted")
@@ -159,24 +159,26 @@ def test_against_accepted_baselines_a_link_that_both_builds_lack_is_a_lab_error(
 def test_pings_that_only_the_new_build_loses_fail_with_one_message(
     bench: Bench, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lost(link: Link, ping: Ping, *_: object) -> ResultRecord:
+    def lost(link: Link, probe: Probe, *_: object) -> ResultRecord:
         of_b = link.dut.session.deployment.running.name == "new"  # type: ignore[union-attr]
-        verdict, text = (Verdict.FAIL, "loss of 10 % is above the limit 1 %") if of_b else (Verdict.PASS, "loss 0 %")
-        pings = ping_record(ping, [PingReport(10, 9 if of_b else 10, 0.001, 0.001, 0.001)])
+        values = {"loss": ("share", 0.1 if of_b else 0.0), "latency": ("s", 0.001)}
         return result_record(
             link.combination,
             "ping",
-            MeasurementJudgement(verdict, text),
+            MeasurementJudgement(Verdict.PASS, ""),
             started=datetime.now(UTC).isoformat(),
-            ping=pings,
+            figures={
+                name: FigureJudgement(unit, "down", value, (value,), Verdict.PASS, "")
+                for name, (unit, value) in values.items()
+            },
         )
 
-    monkeypatch.setattr("pytest_pinet.measure.ping.measure", lost)
+    monkeypatch.setattr("pytest_pinet.measure.figures.measure", lost)
     pytester.makepyfile(test_it=ONE_TEST.replace('gate.tcp(link, direction="tx")', 'gate.ping(link, loss="1%")'))
     bench.run().assert_outcomes(failed=1)
     assert bench.boots == "ABBA"
     (result,) = bench.record["results"]
     lines = result["message"].splitlines()
     assert result["verdict"] == "fail"
-    assert "missed in 2 of 2 turns of the build under test" in " ".join(result["message"].split())
+    assert "the limit was missed in 2 of 2 turns of B, and in 0 of 2 of A" in " ".join(result["message"].split())
     assert [line.split()[0] for line in lines if line.startswith("  ")].count("repeat") == 1

@@ -23,7 +23,7 @@ from pytest_pinet.exact.payload import Payload
 from pytest_pinet.exact.qemu import Plugin, Qemu
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import ExactBoot, MadeExactBoot
-from pytest_pinet.session.exact_machines import PlannedExactBoot
+from pytest_pinet.session.exact_gate import PlannedExactBoot
 from tests.support.build_files import RELEASE, image, module, tree, write
 from tests.support.exact_boots import KNOWN_GOOD
 from tests.support.recorded_exact import GOOD, RecordedMachines

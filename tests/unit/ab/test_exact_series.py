@@ -13,7 +13,7 @@ from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import ExactLimits
 from pytest_pinet.judge.turns import Side
 from pytest_pinet.model.exact import ExactBoot, MadeExactBoot, parse_instructions
-from pytest_pinet.session.exact_machines import PlannedExactBoot
+from pytest_pinet.session.exact_gate import PlannedExactBoot
 from tests.support.exact_boots import RECEIVE, boot, window, with_module
 
 DEFAULT = ExactLimits()

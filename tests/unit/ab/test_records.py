@@ -13,13 +13,13 @@ from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.lab.link.link import Link
 
 # Imported here: pytester removes what its run imports, and SQLAlchemy cannot be imported twice.
-from pytest_pinet.model.judgement import MeasurementJudgement
+from pytest_pinet.measure.figures import Probe
+from pytest_pinet.model.judgement import FigureJudgement, MeasurementJudgement
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
-from pytest_pinet.model.traffic import Ping, PingReport
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.page.change import change_section
-from pytest_pinet.report.result_record import ping_record, result_record
+from pytest_pinet.report.result_record import result_record
 from tests.support.change_session import ONE_TEST, Bench, bench_with
 
 TEST = """
@@ -123,7 +123,7 @@ def test_a_dry_run_says_how_often_boards_are_booted(bench: Bench) -> None:
 
 
 def test_notes_that_differ_only_in_their_numbers_are_shown_once() -> None:
-    from pytest_pinet.ab.records import folded
+    from pytest_pinet.report.sentences import folded
 
     said = "rx: measured in the virtual time of virt-1; by the clock of the other end, goodput is {}"
     notes = ["busy", said.format("691.2 Mbit/s"), said.format("1.02 Gbit/s"), "busy", said.format("740.8 Mbit/s")]
@@ -196,12 +196,12 @@ def test_nics_that_say_the_same_in_both_builds_share_a_line(bench: Bench) -> Non
 def test_against_accepted_baselines_the_result_says_what_ran_too(
     bench: Bench, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def came(link: Link, ping: Ping, *_: object) -> ResultRecord:
-        pings = ping_record(ping, [PingReport(10, 10, 0.001, 0.001, 0.001)])
+    def came(link: Link, probe: Probe, *_: object) -> ResultRecord:
         judged = MeasurementJudgement(Verdict.PASS, "x")
-        return result_record(link.combination, "ping", judged, started=datetime.now(UTC).isoformat(), ping=pings)
+        figures = {"loss": FigureJudgement("share", "down", 0.0, (0.0,), Verdict.PASS, "")}
+        return result_record(link.combination, "ping", judged, started=datetime.now(UTC).isoformat(), figures=figures)
 
-    monkeypatch.setattr("pytest_pinet.measure.ping.measure", came)
+    monkeypatch.setattr("pytest_pinet.measure.figures.measure", came)
     pytester.makepyfile(test_it=ONE_TEST.replace('gate.tcp(link, direction="tx")', 'gate.ping(link, loss="1%")'))
     bench.plan(REPORTS)
     bench.run(builds=("new.yaml", "accepted"))

@@ -11,15 +11,14 @@ import pytest
 
 from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.ab.records import changed_record
-from pytest_pinet.ab.series import PingSeries, Rules, TurnSeries
+from pytest_pinet.ab.series import Rules, TurnSeries
 from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.errors import InvalidMeasurement
-from pytest_pinet.judge.turns import Side, side
+from pytest_pinet.judge.turns import Side, judge_misses, side
 from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence, ManagementTraffic
 from pytest_pinet.model.record.change import BuildRecord, TurnRecord
-from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.report.change_head import change_head
 from pytest_pinet.report.text_wrap import CONTINUED, wrap
@@ -27,50 +26,29 @@ from pytest_pinet.traffic.iperf3 import Iperf3
 from tests.support.change_session import ONE_TEST, THREE_TESTS, Bench, bench_with, printed
 from tests.support.link_stand_in import TX, flow, link, one_connection
 from tests.support.report_records import result
-from tests.support.traffic_results import ping_result
-
-
-def pinged(verdict: str) -> ResultRecord:
-    return result("pi4b:onboard/pair", {}, verdict, "loss of 3 %")
-
-
-def end(*verdicts: str) -> tuple[int, str, str]:
-    """Return the number of turns until the decision, its verdict and message. Turns are A B B A B A A B."""
-    pings = PingSeries()
-    for turn, verdict in enumerate(verdicts):
-        pings.turns.append((side(turn), pinged(verdict)))
-        if pings.decided:
-            break
-    pings.give_up()
-    record = pings.record()
-    return len(pings.turns), record.verdict, "; ".join([record.message, *record.notes])
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "turns", "verdict", "word"),
+    ("misses", "turns", "verdict", "word"),
     [
-        (["pass", "pass"], 2, "pass", "loss"),
-        (["pass", "fail", "fail", "pass"], 4, "fail", "missed in 2 of 2 turns of the build under test"),
-        (["pass", "fail", "pass"], 3, "pass", "missed in 1 of 2 turns"),
-        (["fail"], 1, "inconclusive", "the known-good build misses the limit, too"),
-        (["pass", "fail", "fail", "fail"], 4, "inconclusive", "the known-good build misses the limit, too"),
-        (["pass", "fail"], 2, "inconclusive", "too few turns"),
+        ([False, False], 2, "pass", ""),
+        ([False, True, True, False], 4, "fail", "missed in 2 of 2 turns of B, and in 0 of 2 of A"),
+        ([False, True, False], 3, "pass", "missed in 1 of 2 turns"),
+        ([True], 1, "inconclusive", "the known-good build misses the limit, too"),
+        ([False, True, True, True], 4, "inconclusive", "the known-good build misses the limit, too"),
+        ([False, True], 2, "inconclusive", "too few turns"),
     ],
 )
 def test_a_limit_that_only_the_new_build_misses_twice_fails(
-    verdicts: list[str], turns: int, verdict: str, word: str
+    misses: list[bool], turns: int, verdict: str, word: str
 ) -> None:
-    found = end(*verdicts)
-    assert found[:2] == (turns, verdict)
-    assert word in found[2]
-
-
-def test_an_undecided_series_passes_so_far() -> None:
-    pings = PingSeries()
-    for which, verdict in ((Side.A, "pass"), (Side.B, "fail")):
-        pings.turns.append((which, pinged(verdict)))
-    assert not pings.decided
-    assert pings.record().verdict == "pass"
+    """Turns are A B B A B A A B."""
+    seen = [(side(turn), missed) for turn, missed in enumerate(misses)]
+    for count in range(1, turns):
+        assert judge_misses(seen[:count])[0] is None
+    found, why = judge_misses(seen, over=True)
+    assert found == verdict
+    assert word in why
 
 
 def test_the_answer_has_the_unwrapped_reason_of_a_wrapped_message() -> None:
@@ -78,7 +56,7 @@ def test_the_answer_has_the_unwrapped_reason_of_a_wrapped_message() -> None:
     message = "\n".join([*wrap(why, hanging=CONTINUED), "  repeat     pytest test_it.py"])
     assert "\n    " in message
     build = BuildRecord(name="new", key="1", release=None, files=(), config=(), cmdline=(), options=(), sysctls=())
-    head = change_head(build, build, [ping_result("fail").replace(message=message)], accepted=False, turns=4)
+    head = change_head(build, build, [result("pi4b:onboard/pair", {}, "fail", message)], accepted=False, turns=4)
     assert [entry.text for entry in head.entries] == [why]
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.ab.values import TOLERANCE, ValueSeries, tolerance_of
+from pytest_pinet.ab.values import ValueSeries
+from pytest_pinet.judge.costs import COST_TURNS
+from pytest_pinet.judge.profile import tolerance_of
 from pytest_pinet.judge.turns import Side, side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.figures import Probe
-from pytest_pinet.model.figures import P90, TRANSACTIONS, Figure, Sample
+from pytest_pinet.model.figures import P90, TRANSACTIONS, Sample
 from pytest_pinet.model.judgement import FigureJudgement, MeasurementJudgement
-from pytest_pinet.model.limits import Origin, parse_arguments
+from pytest_pinet.model.limits import Limit, Metric, Origin, parse_arguments
 from pytest_pinet.model.metric_key import CombinationId, MetricKey
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -23,12 +26,12 @@ KEY = MetricKey(CombinationId("pi4b", "onboard", "pair"), Traffic(Direction.TX),
 
 
 @dataclass(frozen=True)
-class Scripted:
+class Scripted(Probe):
     """Stands for a probe of two values."""
 
-    key: str = "latency-x"
-    figures: tuple[Figure, ...] = (TRANSACTIONS, P90)
-    seconds: float = 5.0
+    name = "latency-x"
+    figures = (TRANSACTIONS, P90)
+    seconds = 5.0
 
     def once(self, link: Link, watch: object) -> Sample:
         raise NotImplementedError
@@ -43,10 +46,11 @@ def record(rate: list[float], time: list[float]) -> ResultRecord:
     return result_record(here, "latency-x", MeasurementJudgement(Verdict.PASS, ""), figures=figures)
 
 
-def series_of(rate_of_b: float, time_of_b: float, boots: int = 16, noise: float = 0.02) -> ValueSeries:
+def series_of(
+    rate_of_b: float, time_of_b: float, boots: int = 16, noise: float = 0.02, limits: Sequence[Limit] = ()
+) -> ValueSeries:
     """Return a series whose B has these shares of the values of A, until it is decided."""
-    probe: Probe = Scripted()
-    found = ValueSeries(probe, TOLERANCE, 0.01, lambda: 2, boots)
+    found = ValueSeries(Scripted(), limits, KEY, 0.01, lambda: 2, boots)
     chance = random.Random(5)
     for at in range(boots):
         which = side(at)
@@ -75,7 +79,7 @@ def test_a_time_that_rises_is_worse_and_a_rate_that_rises_is_better() -> None:
     assert reason.startswith("p90 2")
     assert " ms with A, 2.9" in reason
     assert "worse, certain after" in reason
-    assert "worse than A" in reason
+    assert " % above A (+" in reason
     assert worse.message.startswith("pi4b:onboard/pair p90 2")
     better = series_of(1.5, 1.0).record().figures
     assert better is not None
@@ -91,13 +95,46 @@ def test_a_rate_that_falls_is_a_regression_of_the_change_under_the_id_of_the_val
 
 
 def test_values_without_any_connection_that_counts_are_undecided() -> None:
-    found = ValueSeries(Scripted(), TOLERANCE, 0.01, lambda: 1, 2)
+    found = ValueSeries(Scripted(), (), KEY, 0.01, lambda: 1, 2)
     found.add(Side.A, 0.0, record([1.0], [1.0]).replace(figures={}))
     found.give_up()
     assert found.record().verdict is Verdict.INCONCLUSIVE
 
 
-def test_only_a_tolerance_of_the_call_or_the_marker_counts() -> None:
-    filed = parse_arguments({"tolerance": "3%"}, Origin.LAB_FILE)
-    assert tolerance_of(filed, KEY) == TOLERANCE
-    assert tolerance_of([*filed, *parse_arguments({"tolerance": "20%"}, Origin.MARKER)], KEY) == 0.2
+def test_the_most_specific_tolerance_counts() -> None:
+    marked = parse_arguments({"tolerance": "20%", "cost_tolerance": "30%"}, Origin.MARKER)
+    assert tolerance_of([], KEY, 0.1) == 0.1
+    assert tolerance_of([*parse_arguments({"tolerance": "3%"}, Origin.LAB_FILE), *marked], KEY, 0.1) == 0.2
+    assert tolerance_of(marked, KEY, 0.1, Metric.COST_TOLERANCE) == 0.3
+
+
+def test_only_a_tolerance_of_the_call_or_the_marker_counts_for_a_value() -> None:
+    for origin, verdict in ((Origin.LAB_FILE, Verdict.FAIL), (Origin.MARKER, Verdict.PASS)):
+        limits = parse_arguments({"tolerance": "45%"}, origin)
+        assert series_of(0.8, 1.0, limits=limits).record().verdict is verdict
+
+
+LIMIT = parse_arguments({"p90": "2.5 ms"}, Origin.CALL)
+
+
+def test_a_limit_that_only_the_new_build_misses_fails_before_the_difference_is_certain() -> None:
+    found = series_of(1.0, 2.0, noise=0.4, limits=LIMIT)
+    assert [one[0] for one in found.turns] == [Side.A, Side.B, Side.B, Side.A]
+    figure = (found.record().figures or {})["p90"]
+    assert figure.verdict is Verdict.FAIL
+    assert figure.reason.endswith("; the limit was missed in 2 of 2 turns of B, and in 0 of 2 of A")
+    assert figure.limit is not None
+    assert figure.limit.words == "2.5 ms"
+
+
+def test_a_value_that_scatters_is_not_undecided_while_its_limit_holds() -> None:
+    both = [*parse_arguments({"p90": "20 ms", "transactions": "1/s"}, Origin.CALL)]
+    assert series_of(1.0, 1.0, noise=0.6).record().verdict is Verdict.INCONCLUSIVE
+    found = series_of(1.0, 1.0, noise=0.6, limits=both)
+    assert found.record().verdict is Verdict.PASS
+    assert len(found.turns) <= COST_TURNS
+
+
+def test_a_limit_far_away_hides_no_worse_build() -> None:
+    limits = parse_arguments({"p90": "20 ms"}, Origin.CALL)
+    assert series_of(1.0, 1.5, limits=limits).record().verdict is Verdict.FAIL

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds import archives
-from pytest_pinet.builds.initramfs import archive
+from pytest_pinet.builds.contents import archive
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.model.build import Build, BuildFileRole
 from tests.support import build_files as made

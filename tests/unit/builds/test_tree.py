@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds.initramfs import archive, early_firmware
+from pytest_pinet.builds.contents import archive, early_firmware
 from pytest_pinet.builds.listing import list_folder
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.tree import BuildSnapshot, built_in_modules, of_tree, read_tree, required_modules

@@ -51,7 +51,7 @@ def accepted(
 
 def test_good_runs_make_a_baseline() -> None:
     found = accepted(nights())
-    assert str(found.baseline.goodput) == "941.1 Mbit/s"
+    assert str(found.baseline.value) == "941.1 Mbit/s"
     assert [run.bps / 1e6 for run in found.baseline.runs] == pytest.approx([941.0, 941.1, 941.2] * 2)
     assert found.baseline.build == {"driver": "bcmgenet", "firmware": None, "uname": "Linux 6.12.25-v8+ #1 SMP aarch64"}
     assert (found.baseline.date, found.baseline.reason) == (TODAY, "new bench")
@@ -123,7 +123,7 @@ def test_an_interrupted_run_does_not_count() -> None:
 def test_runs_before_a_level_change_do_not_count() -> None:
     found = accepted([*nights(30), *(day(number, 980 + number % 3) for number in range(30, 40))])
     assert len(found.baseline.runs) == 10
-    assert found.baseline.goodput.bps > 979e6
+    assert found.baseline.value.bps > 979e6
     assert found.refused == {"before the present level was first seen": 30}
 
 
@@ -219,7 +219,7 @@ def test_accept_writes_the_file_and_prints_the_changes(bench: Path) -> None:
     assert "1 baseline written to lab/baselines: review and commit the files" in done.stderr
     (found,) = load_baselines(labfile.load("lab/virtual.yaml")).values()
     assert found.reason == "first of this bench"
-    difference = compare([Bitrate.mbps(800)] * 3, found.baseline, DEFAULT_TOLERANCE)
+    difference = compare([Bitrate.mbps(800)] * 3, found.baseline(), DEFAULT_TOLERANCE)
     assert difference.result is Relation.SLOWER
 
 

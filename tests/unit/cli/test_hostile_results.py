@@ -197,10 +197,10 @@ def exported(days: int) -> list[str]:
 
 
 POINTS: dict[str, Edit] = {
-    "infinity": lambda point: point.update(goodput_bps=float("inf")),
-    "text": lambda point: point.update(goodput_bps="9"),
+    "infinity": lambda point: point.update(value=float("inf")),
+    "text": lambda point: point.update(value="9"),
     "nan": lambda point: point.update(oracle_bps=float("nan")),
-    "huge": lambda point: point.update(goodput_bps=1e300),
+    "huge": lambda point: point.update(value=1e300),
     "huge number": lambda point: point.update(number=10**40),
     "verdict": lambda point: point.update(verdict="good"),
     "no verdict": lambda point: point.pop("verdict"),

@@ -71,7 +71,7 @@ def test_the_files_beside_the_lab_file_are_checked(
     file = Path("baselines/acknowledged.yaml")
     file.write_text(
         "acknowledged:\n- {id: 'pi4b:onboard/pair/tcp-P1-tx', owner: Ann, until: '2026-12-31', link: 'https://x.org/1',\n"
-        "  goodput: 895.8 Mbit/s, date: '2026-11-16'}\n"
+        "  value: 895.8 Mbit/s, date: '2026-11-16'}\n"
     )
     assert code_of(["check", "desk.yaml"]) == 0
     assert "0 baselines and 1 acknowledged loss in baselines" in capsys.readouterr().out

@@ -96,8 +96,8 @@ def test_without_a_history_the_run_folders_are_used(here: Path) -> None:
 def test_both_sources_give_the_same_trends(history: Path) -> None:
     run_folders(history)
     with open_history(str(history / ".pinet" / "history.db")) as kept:
-        assert {s.figure: [dot.goodput_bps for dot in s.points] for s in all_series(kept, 200)} == {
-            s.figure: [dot.goodput_bps for dot in s.points] for s in series_of_runs(history, Reviewed(), 200)
+        assert {s.figure: [dot.value for dot in s.points] for s in all_series(kept, 200)} == {
+            s.figure: [dot.value for dot in s.points] for s in series_of_runs(history, Reviewed(), 200)
         }
 
 

@@ -18,7 +18,7 @@ acknowledged:
     owner: Ann Example
     until: 2026-12-31
     link: https://lore.kernel.org/r/20261127
-    goodput: 895.0 Mbit/s
+    value: 895.0 Mbit/s
     date: 2026-11-27
 """
 ONE = Acknowledgement(
@@ -79,7 +79,7 @@ def test_what_is_written_is_read_again(file: Path) -> None:
         (
             "895.0 Mbit/s",
             "0 Mbit/s",
-            "6: acknowledged[0].goodput: no value can be below a baseline of 0 bit/s; expected more than 0 bit/s",
+            "6: acknowledged[0].value: a value cannot be compared with a baseline of 0 bit/s; expected more than 0",
         ),
         ("acknowledged:", "baselines:", " this file lacks the key 'acknowledged'"),
         (

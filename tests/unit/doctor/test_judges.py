@@ -28,7 +28,7 @@ from pytest_pinet.model.forms import Management
 from pytest_pinet.model.hardware import FoundBoard, FoundNic
 from pytest_pinet.model.lab import Lab, Node
 from pytest_pinet.model.quantities import Share
-from pytest_pinet.traffic.iperf3_version import Version
+from pytest_pinet.traffic.iperf3_command import Version
 from tests.support import doctor_lab
 from tests.support.board_answers import CLOCK
 from tests.support.doctor_lab import LAB_FILE, lab
@@ -406,7 +406,7 @@ BOTH_PARTS = "  limits:\n    - {board: cm4, nic: aqc107, tolerance: 1% and 40 Mb
 def accepted(mbps: int) -> str:
     return (
         "baselines:\n"
-        f"  - {{id: cm4:aqc107/pair/tcp-P1-tx, goodput: {mbps} Mbit/s, runs: [{mbps} Mbit/s], build: {{kernel: x}}, "
+        f"  - {{id: cm4:aqc107/pair/tcp-P1-tx, value: {mbps} Mbit/s, runs: [{mbps} Mbit/s], build: {{kernel: x}}, "
         "date: 2026-11-21, reason: first, sessions: [{day: 2026-11-20}]}\n"
     )
 

@@ -12,7 +12,6 @@ from pytest_pinet.evidence.vitals import (
     GONE,
     MESSAGE,
     STALL,
-    BoardWatch,
     Goodputs,
     LinkWatch,
     Sign,
@@ -41,7 +40,7 @@ class Course:
     """A link and its peer, whose samples are made second by second."""
 
     def __init__(self) -> None:
-        self.dut, self.peer = LinkWatch("dut eth0"), LinkWatch("peer eth0")
+        self.dut, self.peer = LinkWatch("dut eth0", "sw"), LinkWatch("peer eth0", "sw")
         self.second = 0
         self.counts = [1000, 1000, 1000, 1000]
 
@@ -110,7 +109,7 @@ def test_traffic_that_ends_or_never_was_is_no_stall(
 
 def states(*lines: str) -> list[Sign]:
     """Return what one link shows in these seconds: ``RX TX CARRIER CHANGES TIMEOUTS``."""
-    link = LinkWatch("dut eth0")
+    link = LinkWatch("dut eth0", "sw")
     return [
         sign for at, line in enumerate(lines) for one in parse(f"{at} eth0 {line} -") for sign in link.add(at, one, ())
     ]
@@ -152,19 +151,6 @@ def test_the_watchdog_of_a_transmit_queue_is_a_stall_without_the_kernels_log() -
 def test_messages_of_the_kernel(line: str, kind: str | None) -> None:
     found = kernel_sign(line, 5.0)
     assert (found.kind if found else None) == kind
-
-
-def test_hours_count_while_samples_come_and_traffic_is_a_hundred_packets_a_second() -> None:
-    board = BoardWatch("dut", ["eth0", "eth1"])
-    packets = 0
-    for second in range(21):
-        packets += 1000 if second > 10 else 1
-        lines = (f"{second} {device} {packets} 1 1 2 0 -" for device in board.links)
-        board.add([sample for line in lines for sample in parse(line)], 100.0 + second, {})
-    assert (board.watched_s, board.loaded_s) == (20, 10)
-    # A gap is no watched time.
-    board.add(parse(f"300 eth0 {packets} 1 1 2 0 -"), 400.0, {})
-    assert board.watched_s == 20
 
 
 def test_a_link_is_slow_after_two_connections_below_half_of_the_first_ones() -> None:

@@ -50,7 +50,7 @@ def test_without_a_clear_difference_no_board_is_named(results: list[tuple[str, s
 def dropped(node: str, **parts: Any) -> list[Point]:
     """Return eight failures of a node whose link dropped, with these parts of the point."""
     return [
-        replace(point, figure=point.combination, direction="", goodput_bps=None, **parts)
+        replace(point, figure=point.combination, direction="", value=None, **parts)
         for point in points([(node, "fail")] * 8)
     ]
 

@@ -64,7 +64,7 @@ def read(url: str, last: int = USUAL_LENGTH) -> dict[str, Trend]:
 
 
 def found_in(one: Trend) -> tuple[object, ...]:
-    return one.changes, one.levels_bps
+    return one.changes, one.levels
 
 
 def assert_it_is_what_a_search_finds(one: Trend) -> None:

@@ -96,7 +96,7 @@ def test_a_loss_is_open_though_its_runs_pass() -> None:
 def test_a_level_that_did_not_move_lost_nothing() -> None:
     found = level(at_levels((0, 940)))
     assert found.loss is None
-    assert found.now_bps == pytest.approx(940e6, rel=1e-3)
+    assert found.now == pytest.approx(940e6, rel=1e-3)
     assert found.since_best_month == 0
     assert found.best_month is not None
     assert found.best_month.month == "2026-10"
@@ -162,7 +162,7 @@ def test_a_loss_that_is_older_than_all_known_runs_is_found_by_the_baseline() -> 
     assert found is not None
     assert found.change is None
     assert found.since.date() == on(40)
-    assert found.before_bps == 940e6
+    assert found.before == 940e6
     assert state(late, accepted(896, 10)) is None
 
 

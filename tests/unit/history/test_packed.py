@@ -124,7 +124,7 @@ def test_a_point_without_a_value_limit_or_interval_lacks_them_when_packed(url: s
         assert found.keys() == {FIGURE, "pi4b:onboard/pair"}
         for figure, points in found.items():
             assert values(points) == values(store.points(figure, "virtual", 9))
-    assert [found["pi4b:onboard/pair"][0].goodput_bps, found[FIGURE][-1].limit_bps] == [None, None]
+    assert [found["pi4b:onboard/pair"][0].value, found[FIGURE][-1].limit] == [None, None]
 
 
 def test_a_column_is_what_its_points_have(url: str) -> None:

@@ -129,7 +129,7 @@ def test_what_a_killed_run_left_is_kept_as_an_interrupted_run() -> None:
     assert run.folder == str(path.parent.absolute())
     # The last known time of the run.
     assert (moment(run.finished) - moment(run.started)).total_seconds() == 7.5
-    assert point.goodput_bps == 941e6
+    assert point.value == 941e6
     listed = CliRunner().invoke(pinet, ["history", "--runs"]).output
     assert listed == f"{run.id}  2026-09-04 02:00  lab virtual  1 pass  interrupted\n"
     assert imported(path).stdout == "1 run read, 0 of them new\n"

@@ -57,7 +57,7 @@ def test_runs_of_the_same_name_are_different_runs(store: HistoryStore) -> None:
 def test_a_result_without_a_metric_is_a_point_of_its_combination(store: HistoryStore) -> None:
     store.add_all(kept([run_record(NIGHT)]))
     (point,) = store.points("cm4:onboard/pair", "virtual", 10)
-    assert point.goodput_bps is None
+    assert point.value is None
     assert point.verdict is Verdict.ERROR
     assert point.reason.startswith("no carrier on eth0")
 
@@ -78,7 +78,7 @@ def test_a_metric_that_was_measured_again_is_numbered(store: HistoryStore) -> No
 
 def test_the_last_points_come_oldest_first(store: HistoryStore) -> None:
     store.add_all(kept([day(number, 900 + number) for number in (5, 1, 9, 3)]))
-    assert [point.goodput_bps for point in store.points(FIGURE, "virtual", 3)] == [903e6, 905e6, 909e6]
+    assert [point.value for point in store.points(FIGURE, "virtual", 3)] == [903e6, 905e6, 909e6]
     assert [run.id.partition("-")[2][0] for run in store.runs(2)] == ["5", "9"]
 
 
@@ -142,7 +142,7 @@ def test_a_history_of_another_schema_ends_in_one_sentence(tmp_path: Path, create
     HistoryStore.open(str(path), create=True).close()
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE pinet_meta SET value = '1'")
-    said = r"other\.db has format 1, but this pytest-pinet reads format 2; name another history, and import the "
+    said = r"other\.db has format 1, but this pytest-pinet reads format 3; name another history, and import the "
     with pytest.raises(ConfigError, match=said):
         HistoryStore.open(str(path), create=create)
 
@@ -231,12 +231,12 @@ def test_results_are_imported_with_their_folder(store: HistoryStore, tmp_path: P
     [
         ("{}", r"^x:1: no heading; expected lines of 'pinet history export'$"),
         (
-            '{"format":"pytest-pinet history","version":3}',
-            r"^x:1: version 3, but pytest-pinet reads 2",
+            '{"format":"pytest-pinet history","version":4}',
+            r"^x:1: version 4, but pytest-pinet reads 3",
         ),
-        ('{"format":"pytest-pinet history","version":2}\n{"point":{}}', "^x:2: a point comes before"),
-        ('{"format":"pytest-pinet history","version":2}\n{"run":{}}', "^x:2: schema: Field required; expected lines"),
-        ('{"format":"pytest-pinet history","version":2}\nwhat', "^x:2: Expecting value: "),
+        ('{"format":"pytest-pinet history","version":3}\n{"point":{}}', "^x:2: a point comes before"),
+        ('{"format":"pytest-pinet history","version":3}\n{"run":{}}', "^x:2: schema: Field required; expected lines"),
+        ('{"format":"pytest-pinet history","version":3}\nwhat', "^x:2: Expecting value: "),
     ],
 )
 def test_lines_that_are_no_export_are_named(store: HistoryStore, text: str, said: str) -> None:

@@ -99,8 +99,8 @@ def test_what_is_invalid_or_an_error_moves_no_level() -> None:
         records[number] = day(number, 500, "invalid")
     found = trend_of(records)
     assert found.changes == ()
-    assert found.levels_bps[29] is not None
-    assert found.levels_bps[30] is None
+    assert found.levels[29] is not None
+    assert found.levels[30] is None
 
 
 def test_charts_show_the_value_of_a_baseline_not_the_middle_of_its_runs() -> None:
@@ -108,7 +108,7 @@ def test_charts_show_the_value_of_a_baseline_not_the_middle_of_its_runs() -> Non
     accepted = AcceptedBaseline(FIGURE, Bitrate.mbps(941), runs, {}, date(2026, 11, 22), "x", (), Where("f"))
     found = trend(FIGURE, "virtual", points_in([day(0)]), Reviewed("virtual", {FIGURE: accepted}))
     assert found.baseline is accepted
-    assert series_of(found, found.points[0].combination, MetricLevel()).band_bps == (900e6, 941e6, 942e6)
+    assert series_of(found, found.points[0].combination, MetricLevel()).band == (900e6, 941e6, 942e6)
 
 
 def test_a_flat_course_looks_flat_and_failures_stand_out() -> None:

@@ -237,6 +237,18 @@ def test_what_is_missing_is_named_with_its_command() -> None:
     assert own.startswith("  -> start pytest as root")
 
 
+def test_programs_of_some_metrics_are_named_with_the_command_that_installs_them() -> None:
+    board = replace(machine("pi4b"), lacks=("sockperf", "nginx"))
+    other = replace(PC, lacks=("wrk",), installer="dnf install -y iperf3")
+    what, install, more, by_hand = lab_file.to_do(plan([board], other, Wishes(), SILENT, direct))
+
+    assert what == "raspberrypi: these programs are missing, so tests of some metrics are skipped: sockperf, nginx"
+    assert install == "  -> ssh -t pi@192.0.2.5 'sudo apt-get install -y sockperf nginx-light'"
+    assert more == "this machine: these programs are missing, so tests of some metrics are skipped: wrk"
+    # How other distributions name the packages is not known.
+    assert by_hand == "  -> install wrk"
+
+
 def test_an_existing_file_is_never_changed(tmp_path: Path) -> None:
     file = tmp_path / "desk.yaml"
     file.write_text("mine")

@@ -8,12 +8,31 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.costs import COST_NOISE, JUDGED, CostRules, costs, judge_costs, judged_cost, why_unknown
+from pytest_pinet.judge.baseline import Baseline, RunPlace
+from pytest_pinet.judge.costs import (
+    COST_NOISE,
+    JUDGED,
+    KINDS,
+    CostRules,
+    cost_figures,
+    costs,
+    judge_costs,
+    judged_cost,
+    why_unknown,
+)
 from pytest_pinet.judge.difference import Difference, Relation
+from pytest_pinet.judge.gate import GatePlan
+from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.spread import Noise
 from pytest_pinet.judge.turns import MeasuredTurn, Side, side
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence, OtherWork, ProcessorLoad, Program
+from pytest_pinet.model.judgement import FigureJudgement
+from pytest_pinet.model.limits import Origin, parse_arguments
+from pytest_pinet.model.metric_key import CombinationId, MetricKey
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.verdict import Verdict
 from tests.support.judge_connections import steady
 
 CALIBRATED = dict.fromkeys(JUDGED, Noise(0.02, 20, 0.01, "calibrated", session_freedom=8))
@@ -145,3 +164,72 @@ def test_connections_with_other_work_are_left_out() -> None:
 
 def test_the_assumed_noise_is_no_calibration() -> None:
     assert COST_NOISE.assumed
+
+
+KEY = MetricKey(CombinationId("pi4b", "onboard", "pair"), Traffic(Direction.TX), Direction.TX)
+COST = KINDS["interrupts-per-gbit"]
+
+
+def baseline(spread: float = 0.02, days: int = 8) -> Baseline:
+    """Return the accepted interrupts of so many boots on different days, two connections in each."""
+    source = random.Random(3)
+    runs, places = [], []
+    for number in range(days):
+        level = 10_000 * source.gauss(1, spread)
+        for _ in range(2):
+            runs.append(Bitrate(COST.rate(level * source.gauss(1, 0.01))))
+            places.append(RunPlace(f"2026-09-{number + 1:02}", f"boot{number}"))
+    return Baseline(Bitrate(COST.rate(10_000)), tuple(runs), places=tuple(places))
+
+
+def plain(own: EndEvidence, known: Baseline | None = None, **limits: object) -> dict[str, FigureJudgement]:
+    """Judge a plain run of two connections, with an accepted baseline of its interrupts."""
+    plan = GatePlan(parse_arguments(limits, Origin.CALL), PROFILES["standard"])
+    plan = replace(plan, costs={COST.name: known} if known is not None else {})
+    return cost_figures([connection(own), connection(own)], plan, KEY)
+
+
+def test_costs_of_a_plain_run_are_values_with_a_unit_and_without_a_verdict() -> None:
+    found = plain(end())
+    assert {name: (one.unit, one.better, one.verdict) for name, one in found.items()} == {
+        "cpu-per-gbit": ("ms/Gbit", "down", Verdict.PASS),
+        "softirq-per-gbit": ("ms/Gbit", "down", Verdict.PASS),
+        "interrupts-per-gbit": ("/Gbit", "down", Verdict.PASS),
+    }
+    assert found["interrupts-per-gbit"].values == pytest.approx((10_000, 10_000))
+    assert {one.limit for one in found.values()} == {None}
+
+
+def test_nodes_of_one_kernel_have_no_cost() -> None:
+    assert cost_figures([connection(end(), replace(PEER, machine="board"))], GatePlan((), PROFILES["fast"]), KEY) == {}
+
+
+@pytest.mark.parametrize(
+    ("interrupts", "spread", "verdict"),
+    [(30_000, 0.02, "pass"), (39_000, 0.02, "fail"), (33_500, 0.02, "inconclusive"), (36_000, 0.08, "inconclusive")],
+)
+def test_a_cost_is_judged_by_its_baseline_if_the_boots_of_the_baseline_allow_it(
+    interrupts: int, spread: float, verdict: str
+) -> None:
+    found = plain(end(interrupts), baseline(spread))
+    assert found["cpu-per-gbit"].limit is None
+    one = found[COST.name]
+    assert one.limit is not None
+    assert (one.verdict, one.limit.words) == (verdict, "10% above the baseline 10000/Gbit")
+    assert one.reason.endswith("; baseline of 8 boots or link-ups")
+
+
+def test_a_dearer_run_names_its_baseline_and_the_tolerance_can_be_set() -> None:
+    one = plain(end(39_000), baseline())[COST.name]
+    assert one.reason.startswith(
+        "interrupts-per-gbit 13000/Gbit is above the limit 11000/Gbit; the baseline is 10000/Gbit (+30.0 %)"
+    )
+    assert plain(end(39_000), baseline(), cost_tolerance="50%")[COST.name].verdict is Verdict.PASS
+
+
+def test_an_unchanged_board_is_not_called_dearer() -> None:
+    source, failed = random.Random(11), 0
+    for _ in range(300):
+        own = end(round(30_000 * source.gauss(1, 0.02)))
+        failed += plain(own, baseline())[COST.name].verdict is Verdict.FAIL
+    assert failed == 0

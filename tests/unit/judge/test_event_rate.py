@@ -11,8 +11,8 @@ import pytest
 from pytest_pinet.judge.event_rate import (
     BOARDS,
     QUIET_S,
+    Event,
     Exposure,
-    Occurrence,
     judge_builds,
     judge_limit,
     merged,
@@ -107,12 +107,12 @@ def _watched(rng: random.Random, rate: float) -> tuple[Verdict, float]:
 
 
 def test_a_burst_is_one_event_until_the_board_was_quiet_for_ten_minutes() -> None:
-    burst = [Occurrence(0, 30, "link drop"), Occurrence(30 + QUIET_S, 700, "stall"), Occurrence(40, 900, "link drop")]
-    assert merged(burst, SEVERITY) == [Occurrence(0, 900, "stall")]
-    later = Occurrence(901 + QUIET_S, 2_000, "link drop")
-    assert merged([*burst, later], SEVERITY) == [Occurrence(0, 900, "stall"), later]
+    burst = [Event(0, 30, "link drop"), Event(30 + QUIET_S, 700, "stall"), Event(40, 900, "link drop")]
+    assert merged(burst, SEVERITY) == [Event(0, 900, "stall")]
+    later = Event(901 + QUIET_S, 2_000, "link drop")
+    assert merged([*burst, later], SEVERITY) == [Event(0, 900, "stall"), later]
     # One that goes on takes in all that follows.
-    assert len(merged([Occurrence(0, math.inf, "stall"), later], SEVERITY)) == 1
+    assert len(merged([Event(0, math.inf, "stall"), later], SEVERITY)) == 1
     assert merged([], SEVERITY) == []
 
 
@@ -123,7 +123,7 @@ def test_merged_bursts_keep_the_error_rate() -> None:
         verdict = Verdict.INCONCLUSIVE
         while verdict is Verdict.INCONCLUSIVE:
             at = rng.random() * 1e6
-            burst = [Occurrence(at + 60 * part, at + 60 * part + 5, "stall") for part in range(3)]
+            burst = [Event(at + 60 * part, at + 60 * part + 5, "stall") for part in range(3)]
             counts[rng.random() < 0.5] += len(merged(burst, SEVERITY))
             verdict = judge_builds(Exposure(counts[0], 10), Exposure(counts[1], 10))
         wrong += verdict is Verdict.FAIL

@@ -6,12 +6,14 @@ import random
 
 import pytest
 
+from pytest_pinet.judge.baseline import Baseline, Reference, RunPlace
 from pytest_pinet.judge.figures import FigureRuling, judge_figure
 from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.figures import FIGURES, Better, Figure, Sample
 from pytest_pinet.model.limits import Limit, Metric, Origin, parse_arguments
 from pytest_pinet.model.metric_key import CombinationId, MetricKey
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
 
@@ -153,3 +155,51 @@ def test_a_level_and_its_value_are_inverse_and_better_values_have_higher_levels(
         assert figure.level(good) > figure.level(bad) > 0
         assert figure.of_level(figure.level(bad)) == pytest.approx(bad)
     assert [RATE.show(2.5e6), TIME.show(0.000085), SHARE.show(0.00123)] == ["2500000/s", "0.085 ms", "0.123%"]
+
+
+def accepted(figure: Figure, value: float, days: int = 8) -> Reference:
+    """Return a baseline of so many days, whose connections and days differ by 2 %."""
+    chance = random.Random(7)
+    runs, places = [], []
+    for number in range(days):
+        level = value * (1 + chance.gauss(0, 0.02))
+        for _ in range(3):
+            runs.append(Bitrate(figure.rate(level * (1 + chance.gauss(0, 0.02)))))
+            places.append(RunPlace(f"2026-09-{number + 1:02}", f"boot{number}"))
+    return Reference(baseline=Baseline(Bitrate(figure.rate(value)), tuple(runs), places=tuple(places)))
+
+
+@pytest.mark.parametrize(("figure", "value", "worse"), [(RATE, 8000.0, 6000.0), (TIME, 0.0012, 0.0016)])
+def test_a_value_without_a_limit_is_judged_by_its_baseline(figure: Figure, value: float, worse: float) -> None:
+    plan, reference = GatePlan([], PROFILES["standard"]), accepted(figure, value)
+    alike = [value * (1 + share) for share in (0.01, -0.01, 0.005, 0.0, -0.005, 0.01)]
+    found = judge_figure(figure, samples(figure, *alike), SECONDS, KEY, plan, reference).judgement
+    assert (found.verdict, found.limit is not None) == (Verdict.PASS, True)
+    found = judge_figure(
+        figure, samples(figure, *(one / value * worse for one in alike)), SECONDS, KEY, plan, reference
+    ).judgement
+    assert found.verdict is Verdict.FAIL
+    side, shown = ("below", "8000/s") if figure is RATE else ("above", "1.2 ms")
+    assert found.limit is not None
+    assert found.limit.words == f"10% {side} the baseline {shown}"
+    assert f" is {side} the limit " in found.reason
+    assert f"; the baseline is {shown} (" in found.reason
+    assert "; baseline of 8 days, assumes days differ by less than " in found.reason
+
+
+def test_an_absolute_limit_and_a_tolerance_of_the_call_come_before() -> None:
+    given, reference = samples(RATE, *(5000 + at for at in range(6))), accepted(RATE, 8000)
+    for limits, words in (
+        ({"transactions": "4000/s"}, "4000/s"),
+        ({"tolerance": "50%"}, "50% below the baseline 8000/s"),
+    ):
+        plan = GatePlan(parse_arguments(limits, Origin.CALL), PROFILES["standard"])
+        found = judge_figure(RATE, given, SECONDS, KEY, plan, reference).judgement
+        assert found.limit is not None
+        assert (found.limit.words, found.verdict) == (words, Verdict.PASS)
+
+
+def test_a_baseline_of_few_runs_does_not_judge() -> None:
+    few = accepted(RATE, 8000, days=1)
+    found = judge_figure(RATE, samples(RATE, 4000), SECONDS, KEY, GatePlan([], PROFILES["standard"]), few).judgement
+    assert (found.verdict, found.limit) == (Verdict.PASS, None)

@@ -10,12 +10,12 @@ import pytest
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.profile import most_specific
-from pytest_pinet.measure.figures import OnPath
+from pytest_pinet.measure.ping import Pings
 from pytest_pinet.measure.transactions import Transactions
 from pytest_pinet.model.limits import Limit, Origin, parse_arguments
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.traffic import Direction, HttpTraffic, Kselftest, LadderTraffic, PathSetup, Ping, Traffic
+from pytest_pinet.model.traffic import Direction, HttpTraffic, Kselftest, LadderTraffic, PathSetup, Traffic
 from pytest_pinet.session import arguments
 from pytest_pinet.session.gate import check
 from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, server_command, validate
@@ -198,7 +198,7 @@ def test_the_setup_of_the_path_is_part_of_the_key() -> None:
     six = PathSetup(6)
     assert Traffic(Direction.BIDIR, streams=4, setup=six).key == "tcp-P4-ip6-bidir"
     assert HttpTraffic(Direction.TX, setup=six).key == "http-c1-s100000-ip6"
-    assert Ping(setup=six).key == "ping-c10-i0.2-s56-ip6"
+    assert Pings(setup=six).key == "ping-c10-i0.2-s56-ip6"
     with pytest.raises(ConfigError, match="family=5: expected 4 or 6"):
         PathSetup(5)
 
@@ -231,10 +231,9 @@ def test_other_paths_are_refused(path: object, why: str) -> None:
 def test_background_traffic_is_part_of_the_key() -> None:
     setup = PathSetup(background=Traffic(Direction.RX, streams=4))
     assert Traffic(Direction.BIDIR, setup=setup).key == "tcp-P1-bg.tcp.P4.rx-bidir"
-    assert Ping(setup=PathSetup(background=BOTH)).key == "ping-c10-i0.2-s56-bg.tcp.P10.bidir"
+    assert Pings(setup=PathSetup(background=BOTH)).key == "ping-c10-i0.2-s56-bg.tcp.P10.bidir"
 
 
 def test_a_probe_beside_background_traffic_has_an_id_of_its_own() -> None:
-    beside = OnPath(Transactions(), PathSetup(background=Traffic(Direction.TX)))
+    beside = Transactions(setup=PathSetup(background=Traffic(Direction.TX)))
     assert beside.key == f"{Transactions().key}-bg.tcp.P1.tx"
-    assert (beside.figures, beside.seconds) == (Transactions().figures, Transactions().seconds)

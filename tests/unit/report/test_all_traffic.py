@@ -17,7 +17,6 @@ from pytest_pinet.cli import pinet
 from pytest_pinet.config.baselines import read_baselines, write_baselines
 from pytest_pinet.evidence.sources import ORDER
 from pytest_pinet.history.accepting import candidate, family_of
-from pytest_pinet.history.compare import RunSet, compared
 from pytest_pinet.history.history import keep_run, lines_of, open_history, runs_of
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
@@ -39,7 +38,7 @@ from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
 from pytest_pinet.report.result_record import parameters_hash
 from pytest_pinet.report.terminal import rows_of, summary_table
-from pytest_pinet.report.trends import RunFacts, all_series, run_facts, series_with, trend_lines
+from pytest_pinet.report.trends import RunFacts, all_series, run_facts, series_with
 from tests.support.commands import go_without_allure
 from tests.support.history_records import kept, points_in
 from tests.support.report_records import direction, result, run_record
@@ -112,7 +111,7 @@ def test_allure_gets_a_result_of_it(one: ResultRecord, tmp_path: Path) -> None:
     assert content.description_html([one], series)
     assert [name for name, _, excluded in content.parameters(subject, [one]) if not excluded] == ["combination"]
     assert [value for name, value in content.labels(subject, [one]) if name == "figure"]
-    assert content.attachments([one], series, tmp_path, {}) or one.ping is not None
+    assert content.attachments([one], series, tmp_path, {}) or one.figures is not None
 
 
 @EACH
@@ -125,6 +124,7 @@ def test_published_values_are_compared_with_a_result(one: ResultRecord) -> None:
 @EACH
 def test_the_history_gives_back_what_it_took_from_it(one: ResultRecord, tmp_path: Path) -> None:
     (run, points) = kept([night(1, one)])[0]
+    points = sorted(points, key=lambda point: point.figure)
     store = HistoryStore.open(str(tmp_path / "history.db"), create=True)
     store.add(run, points)
     assert store.points_of(run.id) == points
@@ -153,45 +153,36 @@ def test_each_command_takes_a_history_of_all_of_them(here: Path, words: list[str
     assert ran(*words).output
 
 
-# -- pings: a verdict, and no trend -------------------------------------------------------------------------------
+# -- pings: values without goodput --------------------------------------------------------------------------------
 
 
-def test_a_ping_stands_in_the_history_under_its_own_name_and_has_no_goodput(here: Path) -> None:
+def test_a_ping_stands_in_the_history_with_each_of_its_values(here: Path) -> None:
     with open_history(".pinet/history.db") as history:
-        found = history.trend(PING)
         # A failed ping in the same run is the same measurement.
-        assert {point.goodput_bps for point in found.points} == {None}
-        assert (found.changes, found.points[-1].direction) == ((), "")
+        for name, values in (("loss", {0.0, 1.0}), ("latency", {0.002})):
+            found = history.trend(f"{PING}-{name}")
+            assert {point.value for point in found.points} == values
+            assert found.points[-1].direction == name
         assert "pi4b:onboard/pair" not in [figure.id for figure in history.figures()]
-    assert not any("ping" in line for line in trend_lines(".pinet/history.db", list(ALL.values()), "virtual"))
 
 
-def test_a_ping_is_compared_with_nothing_and_never_becomes_a_baseline() -> None:
-    side = RunSet("A", tuple(kept([night(1, ping_result())])[0][1]))
-    assert compared(side, side, 0.03) == []
-
-
-def test_a_page_names_a_ping_and_draws_no_trend_of_it(here: Path) -> None:
+def test_a_page_names_the_values_of_a_ping(here: Path) -> None:
     ran("report", "-o", "page.html")
-    text = (here / "page.html").read_text()
-    part = text.partition("<h2>pi4b:onboard/pair</h2>")[2].partition("</article>")[0]
-    assert "ping-c10-i0.2-s56</h3>" in part
-    after = part.partition("ping-c10-i0.2-s56</h3>")[2].partition("<h3")[0]
-    assert "This metric has no goodput, so there is no trend." in after
-    assert '<div class="chart' not in after
-    assert "fail" in after
+    part = (here / "page.html").read_text().partition("<h2>pi4b:onboard/pair</h2>")[2].partition("</article>")[0]
+    assert "ping-c10-i0.2-s56" in part
+    assert "latency" in part
 
 
 def test_the_title_of_a_ping_has_its_round_trip() -> None:
-    expected = "pi4b:onboard/pair · ping-c10-i0.2-s56 10 of 10 pings came back in 2 ms (1 to 3)"
+    expected = "pi4b:onboard/pair · ping-c10-i0.2-s56 loss 0%, latency 2 ms, rtt_min 1 ms, rtt_max 3 ms"
     assert content.title(PLAIN, [ping_result()]) == expected
-    assert content.title(PLAIN, [ping_result("fail", 0)]).endswith("0 of 10 pings came back · fail")
+    assert content.title(PLAIN, [ping_result("fail", 0)]).endswith("loss 100% · fail")
 
 
 def test_allure_s_histories_know_what_became_of_pings_and_have_no_metric_of_them(here: Path) -> None:
     with open_history(".pinet/history.db") as history:
         runs = runs_of_series(all_series(history, 60), "")
-    test = KnownTest(PLAIN.id, "ping", str(PLAIN.combination), (PING,))
+    test = KnownTest(PLAIN.id, "ping", str(PLAIN.combination), (f"{PING}-loss",))
     last = json.loads(allure3_history(runs, [test]).splitlines()[-1])
     assert last["testResults"][allure3_id(PLAIN.id, str(PLAIN.combination))]["status"] == "failed"
     assert PING not in last["metrics"]
@@ -203,10 +194,10 @@ def test_allure_s_histories_know_what_became_of_pings_and_have_no_metric_of_them
 def test_markdown_tells_round_trips_requests_and_rates_that_were_held() -> None:
     told = [ALL[name] for name in ("ping", "http", "ladder")]
     cells = [line.split(" | ")[0] for line in summary_markdown(run_record(told)).splitlines()]
-    assert r"| pi4b:onboard/pair ping-c10-i0.2-s56<br>10 of 10 pings came back in 2 ms \(1 to 3\)" in cells
+    assert "| pi4b:onboard/pair ping-c10-i0.2-s56-latency" in cells
     assert "| pi4b:onboard/pair http-c8-s1000<br>10000 requests/s of 1000 bytes on 8 connections" in cells
     assert any("ladder<br>90.0 Mbit/s is the highest of 2 rates held with at most 0.1 % lost" in cell for cell in cells)
-    assert "s56<br>0 of 10 pings came back | - |" in summary_markdown(run_record([ALL["ping-lost"]]))
+    assert "s56-loss | - | 100% | none |" in summary_markdown(run_record([ALL["ping-lost"]]))
 
 
 def test_a_run_of_pings_alone_measured_something() -> None:
@@ -322,8 +313,8 @@ def test_files_that_are_too_many_are_named(tmp_path: Path) -> None:
 
 
 def test_the_trend_of_points_without_values_is_empty() -> None:
-    points = points_in([night(number, ping_result()) for number in (1, 2)])
-    found = trend(PING, "virtual", points)
-    assert (found.changes, found.levels_bps) == ((), (None, None))
+    empty = result("pi4b:onboard/pair", {}, "pass").replace(figures={})
+    found = trend(empty.id, "virtual", points_in([night(number, empty) for number in (1, 2)]))
+    assert (found.changes, found.levels) == ((), (None, None))
     assert found.last is not None
     assert found.last.verdict is Verdict.PASS

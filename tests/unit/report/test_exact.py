@@ -206,6 +206,16 @@ def test_functions_of_a_failing_window_are_before_larger_and_smaller_ones_of_pas
     assert [(row.window, row.record.change) for row in rows] == [("pktgen-60-rx", 480.0), ("frame-60-tx", 4.0)]
 
 
+def test_a_function_that_changed_only_in_batches_is_behind_the_one_that_changed_one_by_one() -> None:
+    polled = {"gem_poll [macb]": 438.0, **RECEIVE}
+    longer = {**polled, "gem_rx [macb]": RECEIVE["gem_rx [macb]"] + 4}
+    a = boot(window(polled), window(polled, "pktgen"))
+    # Smaller batches: the poll runs more often for each frame.
+    windows = window(longer), window({**longer, "gem_poll [macb]": 939.0}, "pktgen")
+    rows = function_rows(of_boots(a, boot(*windows, identity=with_module("macb")), "slower"))
+    assert [(row.record.name, row.window) for row in rows] == [("gem_rx", "frame-60-rx"), ("gem_poll", "pktgen-60-rx")]
+
+
 def test_markdown_has_both_tables() -> None:
     text = summary_markdown(run_of(SLOW, "slow"))
     assert "The values are emulated, exact." in text.splitlines()[0]
@@ -392,7 +402,7 @@ def test_the_history_keeps_the_values_of_the_build_and_exports_have_them(tmp_pat
     ]
     # Each value belongs to a gated build: there is no course, and no rate beside it.
     assert all(len(lines) == 1 for lines in shown)
-    assert {(one.goodput_bps, one.interval_bps, one.limit_bps) for one in points} == {(None,) * 3}
+    assert {(one.value, one.interval, one.limit) for one in points} == {(None,) * 3}
     assert [(one.figure.rpartition("/")[2], one.instructions, str(one.verdict)) for one in points] == [
         ("frame-60-tx", 2334.0, "pass"),
         ("frame-60-rx", 5233.0, "fail"),

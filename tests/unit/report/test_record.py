@@ -232,9 +232,9 @@ def test_it_is_in_the_schema_with_the_evidence() -> None:
 
 
 def test_a_ping_is_a_row_without_goodput_and_counts_as_measured() -> None:
-    (row,) = rows_of([ping_result()])
-    assert row.goodput_bps is None
-    assert row.notes == ("10 of 10 pings came back in 2 ms (1 to 3)",)
+    rows = rows_of([ping_result()])
+    assert [row.goodput_bps for row in rows] == [None, None]
+    assert [row.figure for row in rows] == [("2 ms", "none"), ("0%", "none")]
     assert count_line([ping_result()], []) == "1 measured: 1 pass"
 
 
@@ -254,8 +254,9 @@ def test_notes_on_a_value_stand_below_it(record: ResultRecord, notes: str) -> No
 
 def test_junit_has_them_as_properties() -> None:
     properties = dict(junit_properties([ping_result()]))
-    assert properties["pinet.ping.rtt_mean_s"] == 2e-3
-    assert properties["pinet.ping.loss"] == 0
+    assert properties["pinet.latency.value"] == 2e-3
+    assert properties["pinet.loss.value"] == 0
+    assert properties["pinet.rtt_max.value"] == 3e-3
     assert dict(junit_properties([http_result()]))["pinet.requests_per_s"] == 10_000
     assert dict(junit_properties([ladder_result()]))["pinet.knee_bps"] == 90_000_000
 

@@ -134,6 +134,23 @@ def test_measurements_of_a_test_add_up_and_errors_are_ignored(tmp_path: Path) ->
     assert estimates["b"] == estimates["never seen"] == estimates["a"]
 
 
+def test_a_test_with_other_parameters_takes_as_long_as_its_function(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        "20260101-000000",
+        ("f.py::test_idle[a]", 130, 90),
+        ("f.py::test_x[a]", 3, 2),
+        ("f.py::test_x[b]", 5, 2),
+    )
+    estimates = Estimates.of_earlier_runs(tmp_path)
+    assert estimates["f.py::test_idle[b]"] == estimates["f.py::test_idle[a]"]
+    assert estimates["f.py::test_x[c]"].total_s == AROUND_S + 4
+    assert estimates["f.py::test_new[a]"].total_s == AROUND_S + 5
+    assert estimates.total_s("f.py::test_x[c]", 99.0) == AROUND_S + 4
+    # The median of other tests says little of a test that never ran.
+    assert estimates.total_s("f.py::test_new[a]", 99.0) == 99.0
+
+
 def test_a_comparison_of_builds_counts_as_one_of_its_turns(tmp_path: Path) -> None:
     (tmp_path / "1").mkdir()
     result = {"test": "a", "seconds": 540, "traffic_seconds": 27, "change": {"turns": [{}] * 9}}

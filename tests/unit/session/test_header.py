@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from pytest_pinet.session.terminal import about
+from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.session.terminal import about, first_s
 from tests.support.verdict_project import VerdictProject
 
 pytest_plugins = ["pytester"]
@@ -14,7 +15,7 @@ pytest_plugins = ["pytester"]
 BASELINE = """
 baselines:
 - id: pi4b:onboard/pair/tcp-P1-tx
-  goodput: 94 Mbit/s
+  value: 94 Mbit/s
   runs: [93.8 Mbit/s, 93.9 Mbit/s, 94 Mbit/s, 94.1 Mbit/s, 94.2 Mbit/s]
   build: {uname: "6.12"}
   date: 2026-11-01
@@ -40,6 +41,17 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Verdi
 
 def header(result: pytest.RunResult) -> list[str]:
     return [line for line in result.outlines if line.startswith("pinet: ")]
+
+
+def test_a_first_run_is_estimated_by_its_gate_calls_and_its_profile(pytester: pytest.Pytester) -> None:
+    names = ("idle", "latency", "recovery", "plain")
+    calls = ("gate.idle(link)", "gate.latency(link)", "gate.recovery(link)", "gate.tcp(link)")
+    text = "".join(f"def test_{name}(link, gate):\n    {call}\n" for name, call in zip(names, calls, strict=True))
+    items = {item.name: item for item in pytester.getitems(text)}
+    found = {name: {item: round(first_s(one, PROFILES[name])) for item, one in items.items()} for name in PROFILES}
+    # Recorded on the virtual lab with profile standard: 133, 23, 32 and 4 s, and 1.5 s around each.
+    assert found["standard"] == {"test_idle": 136, "test_latency": 24, "test_recovery": 34, "test_plain": 9}
+    assert found["fast"]["test_idle"] == 20
 
 
 def test_it_names_lab_profile_baseline_and_estimate(project: VerdictProject) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from pytest_pinet.errors import LinkError, PinetError, TrafficError, UnsupportedError
 from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic.iperf3_command import Version
 from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole, explain, partial
-from pytest_pinet.traffic.iperf3_version import Version
 from tests.support.iperf3_output import parse_client
 
 DATA = Path(__file__).parents[2] / "data" / "iperf3"

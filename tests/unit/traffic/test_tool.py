@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_pinet.errors import ConfigError, KernelError, TrafficError
+from pytest_pinet.measure.ping import Pings
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.traffic import Direction, HttpTraffic, Ping, PingReport
-from pytest_pinet.report.result_record import ping_record, pooled
-from pytest_pinet.report.sentences import ping_text
 from pytest_pinet.traffic.http import Http, HttpRun, parse_wrk, wrk_argv
 from pytest_pinet.traffic.iperf3 import Iperf3
-from pytest_pinet.traffic.ping import command, measure, parse, validate
+from pytest_pinet.traffic.ping import argv, measure, parse, validate
 from pytest_pinet.traffic.tool import make_tool
 from tests.support import replay_tool
 from tests.support.local_shell import LocalShell
@@ -190,8 +187,8 @@ def test_answers_without_times_are_refused() -> None:
 
 
 def test_the_command_is_one_that_both_take() -> None:
-    line = command(Ping(10, 0.2, 1400), "10.0.0.1", "10.0.0.2")
-    assert line == "LC_ALL=C ping -q -c 10 -i 0.2 -s 1400 -W 2 -I 10.0.0.1 10.0.0.2"
+    line = " ".join(argv(Ping(10, 0.2, 1400), "10.0.0.1", "10.0.0.2"))
+    assert line == "ping -q -c 10 -i 0.2 -s 1400 -W 2 -I 10.0.0.1 10.0.0.2"
 
 
 @pytest.mark.parametrize(
@@ -245,20 +242,6 @@ def test_silence_is_the_links_trouble() -> None:
         measure(LocalShell("pi-1"), Ping(1), "192.0.2.1", "192.0.2.2", "pi-2:onboard")
 
 
-def test_series_are_pooled_by_packets() -> None:
-    rounds = [PingReport(10, 10, 1e-3, 2e-3, 3e-3, 1e-4), PingReport(10, 5, 2e-3, 5e-3, 9e-3, 2e-4), PingReport(10, 0)]
-    found = pooled(rounds)
-    assert (found.sent, found.received, found.min_s, found.max_s) == (30, 15, 1e-3, 9e-3)
-    assert found.mean_s == pytest.approx(3e-3)
-    # 10 of 2 ms and 5 of 5 ms: 1.414 ms; with what the packets of a series differ by, a little more.
-    assert found.mdev_s == pytest.approx(math.sqrt((10 * (4e-6 + 1e-8) + 5 * (25e-6 + 4e-8)) / 15 - 9e-6), abs=1e-9)
-    assert pooled([*rounds, PingReport(1, 1, 1e-3, 1e-3, 1e-3)]).mdev_s is None
-    record = ping_record(Ping(10), rounds)
-    assert record.loss == pytest.approx(0.5)
-    assert ping_text(record) == "15 of 30 pings came back in 3 ms (1 to 9)"
-    assert ping_text(record.replace(rtt_mean_s=None)) == "15 of 30 pings came back"
-
-
 def test_the_key_names_what_was_sent() -> None:
-    assert Ping().key == "ping-c10-i0.2-s56"
-    assert replace(Ping(), interval_s=1).seconds == 10
+    assert Pings().key == "ping-c10-i0.2-s56"
+    assert Pings(Ping(interval_s=1)).seconds == 10

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
-from pytest_pinet.tuning import booting
+from pytest_pinet.tuning import boot_settings
 from pytest_pinet.tuning.registry import read_tuning
 from pytest_pinet.tuning.setting import BootLines
 from tests.support.tuning_node import Bench
@@ -22,10 +22,10 @@ def test_settings_add_lines_to_config_txt_and_words_to_the_command_line() -> Non
     tuning = read_tuning(
         {"arm_freq": 2000, "over_voltage": 6, "kernel": "pci=pcie_bus_perf quiet", "dtparam": "eee=off"}
     )
-    assert booting.lines_of(tuning) == BootLines(
+    assert boot_settings.lines_of(tuning) == BootLines(
         ("arm_freq=2000", "over_voltage=6", "dtoverlay=", "dtparam=eee=off"), ("pci=pcie_bus_perf", "quiet")
     )
-    assert booting.lines_of(Tuning()) == BootLines()
+    assert boot_settings.lines_of(Tuning()) == BootLines()
 
 
 def test_a_word_for_the_command_line_is_added_once() -> None:
@@ -37,25 +37,25 @@ def told(bench: Bench, before: str | None, **settings: object) -> Tuned:
     found = {}
     if before is not None:
         bench.command("vcgencmd", f"#!/bin/sh\necho {before}\n")
-        found = booting.found(bench.place, tuning)
-    (one,) = booting.read_back(bench.place, tuning, found)
+        found = boot_settings.found(bench.place, tuning)
+    (one,) = boot_settings.read_back(bench.place, tuning, found)
     return one
 
 
 def test_the_firmware_tells_what_it_took(bench: Bench) -> None:
     tuning = read_tuning({"arm_freq": 2000})
     bench.command("vcgencmd", "#!/bin/sh\necho arm_freq=1500\n")
-    before = booting.found(bench.place, tuning)
+    before = boot_settings.found(bench.place, tuning)
     for now, outcome in (
         ("2000", SettingOutcome.APPLIED),
         ("1800", SettingOutcome.CLAMPED),
         ("1500", SettingOutcome.REJECTED),
     ):
         bench.command("vcgencmd", f"#!/bin/sh\necho arm_freq={now}\n")
-        (one,) = booting.read_back(bench.place, tuning, before)
+        (one,) = boot_settings.read_back(bench.place, tuning, before)
         assert (one.outcome, one.before, one.found) == (outcome, "1500", now)
     bench.command("vcgencmd", "#!/bin/sh\necho arm_freq=2000\n")
-    (one,) = booting.read_back(bench.place, tuning, booting.found(bench.place, tuning))
+    (one,) = boot_settings.read_back(bench.place, tuning, boot_settings.found(bench.place, tuning))
     assert one.outcome is SettingOutcome.UNCHANGED
 
 
@@ -121,10 +121,10 @@ def after_a_boot(bench: Bench, before: int, now: int) -> Tuned:
     tuning = read_tuning({"kernel": PERFORMANCE})
     bench.file("/proc/cmdline", "console=tty1")
     tell_payload(bench, before)
-    found = booting.found(bench.place, tuning)
+    found = boot_settings.found(bench.place, tuning)
     bench.file("/proc/cmdline", f"console=tty1 {PERFORMANCE} quiet")
     tell_payload(bench, now)
-    (one,) = booting.read_back(bench.place, tuning, found)
+    (one,) = boot_settings.read_back(bench.place, tuning, found)
     return one
 
 
@@ -172,11 +172,11 @@ def test_an_unknown_payload_is_unsupported(bench: Bench) -> None:
     bench.file("/proc/cmdline", PERFORMANCE)
     # Output of busybox, and of any user but root.
     bench.command("lspci", "#!/bin/sh\necho '01:00.0 Class 0200: 1d6a:07b1'\n")
-    (one,) = booting.read_back(bench.place, tuning, {})
+    (one,) = boot_settings.read_back(bench.place, tuning, {})
     assert one.outcome is SettingOutcome.UNSUPPORTED
     assert one.why == "cannot read the payload size of PCIe packets to eth0 (lspci -vv of pciutils, as root)"
     tell_payload(bench, 512)
-    (one,) = booting.read_back(bench.place, tuning, {})
+    (one,) = boot_settings.read_back(bench.place, tuning, {})
     assert (one.outcome, one.why.partition(":")[0]) == (SettingOutcome.UNCHANGED, "the value before is not known")
 
 

@@ -325,7 +325,7 @@ Settings for eth0:
 \tAdvertised auto-negotiation: {negotiates}
 \tAdvertised FEC modes: Not reported
 \tSpeed: {speed}Mb/s
-\tDuplex: Full
+\tDuplex: {duplex}
 \tAuto-negotiation: {negotiates}
 \tPort: Twisted Pair
 \tLink detected: yes
@@ -338,15 +338,19 @@ ALL_MODES = "\n\t                        ".join(
 def speed_bench(bench: Bench, pause: str = "No", negotiates: str = "on", follows: bool = True) -> None:
     """Add an ethtool that stores the advertised modes, and a device that follows it or stays at 1000 Mbit/s."""
     words = {"pause": pause, "negotiates": negotiates}
-    for mask, modes, speed in (("8", "100baseT/Full", 100), ("2f", ALL_MODES, 1000), ("602f", ALL_MODES, 1000)):
-        (bench.bin / f"0x{mask}").write_text(SPEED.format(modes=modes, speed=speed if follows else 1000, **words))
-        (bench.bin / f"0x{mask}.speed").write_text(f"{speed if follows else 1000}\n")
+    masks = {"8": "100baseT/Full", "1": "10baseT/Half", "2f": ALL_MODES, "602f": ALL_MODES}
+    for mask, modes in masks.items():
+        speed, duplex = {"8": (100, "full"), "1": (10, "half")}.get(mask, (1000, "full")) if follows else (1000, "full")
+        shown = SPEED.format(modes=modes, speed=speed, duplex=duplex.capitalize(), **words)
+        (bench.bin / f"0x{mask}").write_text(shown)
+        (bench.bin / f"0x{mask}.speed").write_text(f"{speed}\n")
+        (bench.bin / f"0x{mask}.duplex").write_text(f"{duplex}\n")
     (bench.bin / "now").write_text((bench.bin / "0x2f").read_text())
-    file = bench.device_file("speed", "1000")
+    speed_file, duplex_file = bench.device_file("speed", "1000"), bench.device_file("duplex", "full")
     bench.command(
         "ethtool",
         f"#!/bin/sh\ncd {bench.bin}\n[ $# = 1 ] && exec cat now\n[ -e $4 ] || exit 1\n"
-        f"echo $4 >>masks; cp $4 now; cp $4.speed {file}\n",
+        f"echo $4 >>masks; cp $4 now; cp $4.speed {speed_file}; cp $4.duplex {duplex_file}\n",
     )
 
 
@@ -354,6 +358,7 @@ def test_a_speed_is_advertised_alone_and_the_old_modes_are_back_afterwards(bench
     speed_bench(bench, pause="Symmetric Receive-only")
     (bench.bin / "0x6008").write_text((bench.bin / "0x8").read_text())
     (bench.bin / "0x6008.speed").write_text("100\n")
+    (bench.bin / "0x6008.duplex").write_text("full\n")
     tuned = bench.apply("speed", 100)
     assert (tuned.outcome, tuned.found) == (SettingOutcome.APPLIED, "advertises 100baseT/Full")
     bench.undo()
@@ -361,11 +366,25 @@ def test_a_speed_is_advertised_alone_and_the_old_modes_are_back_afterwards(bench
     assert (bench.bin / "masks").read_text().split() == ["0x6008", "0x602f"]
 
 
+def test_half_duplex_is_advertised_alone_and_must_be_negotiated(bench: Bench) -> None:
+    speed_bench(bench)
+    tuned = bench.apply("speed", "10-half")
+    assert (tuned.outcome, tuned.found) == (SettingOutcome.APPLIED, "advertises 10baseT/Half")
+    bench.undo()
+    assert (bench.bin / "masks").read_text().split() == ["0x1", "0x2f"]
+
+    text = (bench.bin / "0x1").read_text()
+    (bench.bin / "0x1").write_text(text.replace("Duplex: Half", "Duplex: Full"))
+    tuned = bench.apply("speed", "10-half")
+    assert tuned.outcome is SettingOutcome.UNSUPPORTED
+    assert tuned.why == "driver or switch port did not follow: the link runs at 10 Mbit/s, full duplex"
+
+
 def test_a_link_that_stays_at_its_speed_is_no_success(bench: Bench) -> None:
     speed_bench(bench, follows=False)
     tuned = bench.apply("speed", "100")
     assert tuned.outcome is SettingOutcome.UNSUPPORTED
-    assert tuned.why == "driver or switch port did not follow: the link runs at 1000 Mbit/s"
+    assert tuned.why == "driver or switch port did not follow: the link runs at 1000 Mbit/s, full duplex"
     bench.undo()
 
 
@@ -379,7 +398,7 @@ def test_a_speed_that_cannot_be_set_is_unsupported(bench: Bench, value: int, why
     assert why in tuned.why
 
 
-@pytest.mark.parametrize("value", ["100-half", 100.0, True, "fast", 42])
+@pytest.mark.parametrize("value", ["1000-half", 100.0, True, "fast", 42])
 def test_other_speeds_are_refused(value: object) -> None:
-    with pytest.raises(ValueError, match=r"a speed in Mbit/s: 10, 100, 1000, 2500, 5000 or 10000"):
+    with pytest.raises(ValueError, match=r"a speed in Mbit/s: 10, 100, 1000, 2500, 5000, 10000, 10-half or 100-half"):
         find_setting("speed").parse(value)

@@ -20,7 +20,7 @@ from pytest_pinet.lab.link.tuning_session import boot_tuned
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
-from pytest_pinet.tuning import booting, change
+from pytest_pinet.tuning import boot_settings, change
 from pytest_pinet.tuning.registry import read_tuning
 from pytest_pinet.tuning.setting import NoKnob, Setting, SettingPlace, SettingReading
 from tests.support import link_stand_in
@@ -160,7 +160,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr(booting, "found", lambda *_: {})
+    monkeypatch.setattr(boot_settings, "found", lambda *_: {})
     return Bench(tmp_path)
 
 
@@ -183,7 +183,7 @@ def test_values_before_the_boot_are_read_from_each_nic(tmp_path: Path, monkeypat
         devices.append(place.device)
         return {}
 
-    monkeypatch.setattr(booting, "found", found)
+    monkeypatch.setattr(boot_settings, "found", found)
     bench = Bench(tmp_path)
     bench.open(FAST)
     (node,) = {end.node.name: end.node for end in bench.combination.ends if end.node.name == "one"}.values()

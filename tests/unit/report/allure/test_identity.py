@@ -144,8 +144,8 @@ def test_each_run_is_one_line_named_by_its_build_oldest_first() -> None:
 def test_metrics_are_what_the_metrics_file_of_a_run_calls_them() -> None:
     line = history3()[0]
     assert line["metrics"] == {
-        TX.figure: pytest.approx(TX.points[0].goodput_bps / 1e6, abs=1e-3),  # type: ignore[operator]
-        RX.figure: pytest.approx(RX.points[0].goodput_bps / 1e6, abs=1e-3),  # type: ignore[operator]
+        TX.figure: pytest.approx(TX.points[0].value / 1e6, abs=1e-3),  # type: ignore[operator]
+        RX.figure: pytest.approx(RX.points[0].value / 1e6, abs=1e-3),  # type: ignore[operator]
     }
 
 

@@ -15,7 +15,7 @@ from pytest_pinet.history.points import GatedMetric, Point, PointList, StoredGat
 from pytest_pinet.model.measurement import Event, EventKind
 from pytest_pinet.model.record.measurement import FlowRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, AxisScale, Paper, rate_range, tick_text
+from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, AxisScale, Paper, tick_text, value_range
 from pytest_pinet.report.charts.results import Forest, overview_chart, throughput_chart
 from pytest_pinet.report.charts.trend import short_names, sparkline, trend_chart, trend_words
 from pytest_pinet.report.page.page import page
@@ -52,14 +52,14 @@ def test_ticks_are_round_and_within_the_axis(low: float, high: float, ticks: lis
 
 @given(st.lists(st.floats(min_value=0, max_value=1e12), max_size=8))
 def test_every_range_of_rates_can_be_drawn(rates: list[float]) -> None:
-    low, high = rate_range(rates)
+    low, high = value_range(rates)
     assert low < high
     assert all(low <= rate <= high for rate in rates)
     assert 1 <= len(AxisScale(low, high, 300, 0).ticks()) <= 13
 
 
 def test_noise_is_not_blown_up_to_fill_the_chart() -> None:
-    low, high = rate_range([940.0e6, 940.1e6])
+    low, high = value_range([940.0e6, 940.1e6])
     assert (high - low) / 940e6 >= 0.02
 
 

@@ -104,9 +104,9 @@ def test_a_cell_has_verdict_value_share_and_trend_in_words_and_picture(text: str
     # The worst comes first.
     assert cell.index("fail") < cell.index("pass")
     latest = SLOW.latest
-    assert latest.goodput_bps is not None
-    assert f">{latest.goodput_bps / 1e6:.1f}\u00a0Mbit/s<" in cell
-    assert f"{latest.goodput_bps / 941.48e6 * 100:.1f}\u00a0%" in cell
+    assert latest.value is not None
+    assert f">{latest.value / 1e6:.1f}\u00a0Mbit/s<" in cell
+    assert f"{latest.value / 941.48e6 * 100:.1f}\u00a0%" in cell
     assert cell.count('class="spark"><svg') == 2
 
 
@@ -278,7 +278,7 @@ def test_before_the_first_run_there_is_a_page_too() -> None:
 
 def one_of(bps: float, verdict: Verdict = Verdict.PASS, **more: object) -> FigureSeries:
     """Return a metric with one run."""
-    point = replace(dot(1, bps, verdict), limit_bps=bps * 0.94, oracle_bps=bps, interval_bps=None)
+    point = replace(dot(1, bps, verdict), limit=bps * 0.94, oracle=bps, interval=None)
     return replace(series(), points=PointList([replace(point, **more)]), changes=(), baseline=None)  # type: ignore[arg-type]
 
 
@@ -339,9 +339,7 @@ def test_the_reason_of_a_verdict_has_the_colour_of_its_mark(verdict: Verdict, lo
 
 
 def test_the_headline_and_the_facts_count_the_same_metrics() -> None:
-    ping = replace(
-        one_of(1.0, goodput_bps=None, direction=""), figure="pi4b:onboard/pair/ping", traffic="ping", direction=""
-    )
+    ping = replace(one_of(1.0, value=None, direction=""), figure="pi4b:onboard/pair/ping", traffic="ping", direction="")
     text = page([one_of(941e6), ping], NOW)
     assert "All 2 metrics meet their limits" in text
     assert "2 metrics of 1 combination, " in text

@@ -22,7 +22,7 @@ RUNS = 20
 
 
 def level(bps: float, direction: str = "tx", limit: float | None = LIMIT) -> FigureSeries:
-    dots = PointList(replace(dot(number, bps), limit_bps=limit, interval_bps=None) for number in range(RUNS))
+    dots = PointList(replace(dot(number, bps), limit=limit, interval=None) for number in range(RUNS))
     return replace(series(direction=direction, runs=RUNS), points=dots, baseline=None)
 
 
@@ -69,7 +69,7 @@ def test_the_baseline_is_a_band_from_its_lowest_to_its_highest_run() -> None:
 def test_each_bad_run_has_the_mark_of_its_verdict_at_its_place() -> None:
     one = level(941e6)
     dots = PointList(one.points)
-    dots[5] = replace(dots[5], verdict=Verdict.FAIL, goodput_bps=860e6)
+    dots[5] = replace(dots[5], verdict=Verdict.FAIL, value=860e6)
     dots[15] = replace(dots[15], verdict=Verdict.INVALID)
     one = replace(one, points=dots)
     panel = str(CombinationChart([one]).panel(one, "x"))

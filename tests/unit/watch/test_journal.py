@@ -10,8 +10,7 @@ import pytest
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.evidence.vitals import DROP, REBOOT, SILENCE, STALL
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.watch.journal import NAME, Journal, Record, read
-from pytest_pinet.watch.report import tally
+from pytest_pinet.watch.journal import NAME, Journal, Record, read, tally
 
 BEGIN: Record = {"t": 0.0, "what": "begin", "traffic": False, "builds": [], "limit": None}
 
@@ -51,19 +50,19 @@ def test_signs_of_one_cause_are_one_event_with_the_worst_kind() -> None:
         sign(5000, STALL),
     ]
     found = tally([*records, alive(5060, 10)])
-    first, second = found.happened
-    assert (first.event.kind, first.event.start_s, first.event.end_s, first.text) == (REBOOT, 100, 705, "reboot at 190")
+    first, second = found.events
+    assert (first.kind, first.start_s, first.end_s, first.text) == (REBOOT, 100, 705, "reboot at 190")
     # The stall goes on to the last record.
-    assert (second.event.kind, second.event.end_s) == (STALL, 5060)
+    assert (second.kind, second.end_s) == (STALL, 5060)
     assert found.verdict is Verdict.FAIL
     assert "1 stall in 20 h: 50 per 1,000 h, below 237 per 1,000 h" in found.lines()
     # Another board has events of its own.
-    assert len(tally([*records, sign(101, DROP, over=True, node="pi5-2"), alive(5060, 10)]).happened) == 3
+    assert len(tally([*records, sign(101, DROP, over=True, node="pi5-2"), alive(5060, 10)]).events) == 3
 
 
 def test_what_goes_on_when_the_watch_is_killed_ends_when_it_begins_again() -> None:
     found = tally([BEGIN, sign(100, STALL), {**BEGIN, "t": 4000.0}, sign(9000, STALL), sign(9020, STALL, over=True)])
-    assert [(one.event.start_s, one.event.end_s) for one in found.happened] == [(100, 4000), (9000, 9020)]
+    assert [(one.start_s, one.end_s) for one in found.events] == [(100, 4000), (9000, 9020)]
 
 
 def test_a_limit_is_kept_exceeded_or_not_certain() -> None:
