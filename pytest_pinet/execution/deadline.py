@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import threading
@@ -78,16 +77,3 @@ def _kill_children(thread: threading.Thread) -> None:
             os.kill(int(pid), signal.SIGKILL)
         except ProcessLookupError:
             continue
-
-
-async def end_other_tasks(grace_s: float = 0.0) -> None:
-    """Let the other tasks of this loop end within ``grace_s``, then cancel them.
-
-    asyncio prints an error about a task that is lost with its loop.
-    """
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    if others:
-        _, late = await asyncio.wait(others, timeout=grace_s)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)

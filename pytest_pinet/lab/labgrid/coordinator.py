@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from pytest_pinet.errors import CoordinatorError, LeaseError, SshError
-from pytest_pinet.execution.deadline import end_other_tasks
+from pytest_pinet.execution.tasks import end_other_tasks
 from pytest_pinet.lab.labgrid.identity import BEAT_S, STILL_S, TAG, Heartbeat, Holding, Identity
 
 CALL_TIMEOUT_S = 15.0

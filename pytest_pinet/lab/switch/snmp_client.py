@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from pytest_pinet.errors import ConfigError, SwitchError, Where
-from pytest_pinet.execution.deadline import end_other_tasks
+from pytest_pinet.execution.tasks import end_other_tasks
 from pytest_pinet.lab.switch.snmp_proxy import SnmpProxy
 
 Oid = tuple[int, ...]
