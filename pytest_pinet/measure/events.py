@@ -70,7 +70,7 @@ class Counted(Probe):
             reason = f"not certain: {reason}"
         reason = f"{reason}; {more}" if more else reason
         each = (1.0,) * seen.bad + (0.0,) * (seen.count - seen.bad)
-        return FigureJudgement("share", "down", seen.share, each, verdict, reason)
+        return FigureJudgement("share", "down", seen.share, each, verdict, reason, stopped=words)
 
     def notes(self, samples: Sequence[Sample]) -> list[str]:
         """Return what is to be known of the events, and which of them are bad."""

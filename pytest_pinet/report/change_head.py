@@ -134,7 +134,7 @@ def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord
     figures = of_interest(result.figures or {})
     for name, one in figures.items():
         if not result.directions or one.verdict is Verdict.FAIL:
-            known = not accepted or one.limit is not None or one.verdict is not Verdict.PASS
+            known = not accepted or one.limit is not None or one.stopped or one.verdict is not Verdict.PASS
             verdict, why = (one.verdict, one.reason) if known else (Verdict.INCONCLUSIVE, f"{NO_BASELINE}: {RUN_FIRST}")
             yield _entry(result, name, verdict, why)
     if not result.directions and not figures:

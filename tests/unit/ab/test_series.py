@@ -18,8 +18,10 @@ from pytest_pinet.judge.turns import Side, judge_misses, side
 from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence, ManagementTraffic
+from pytest_pinet.model.judgement import FigureJudgement
 from pytest_pinet.model.record.change import BuildRecord, TurnRecord
 from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change_head import change_head
 from pytest_pinet.report.text_wrap import CONTINUED, wrap
 from pytest_pinet.traffic.iperf3 import Iperf3
@@ -58,6 +60,17 @@ def test_the_answer_has_the_unwrapped_reason_of_a_wrapped_message() -> None:
     build = BuildRecord(name="new", key="1", release=None, files=(), config=(), cmdline=(), options=(), sysctls=())
     head = change_head(build, build, [result("pi4b:onboard/pair", {}, "fail", message)], accepted=False, turns=4)
     assert [entry.text for entry in head.entries] == [why]
+
+
+@pytest.mark.parametrize(("stopped", "verdict"), [("none of 33 boots was bad", "pass"), ("", "inconclusive")])
+def test_against_accepted_baselines_a_value_that_nothing_judged_is_undecided(stopped: str, verdict: str) -> None:
+    share = FigureJudgement(
+        "share", "down", 0.0, (0.0,) * 33, Verdict.PASS, "none of 33 boots was bad", stopped=stopped
+    )
+    boots = result("pi4b:onboard/pair", {}, "pass").replace(figures={"bad_boots": share})
+    build = BuildRecord(name="new", key="1", release=None, files=(), config=(), cmdline=(), options=(), sysctls=())
+    head = change_head(build, build, [boots], accepted=True, turns=4)
+    assert [entry.verdict for entry in head.entries] == [verdict]
 
 
 UNCOUNTED = "ssh, or an NFS root, of one:onboard uses the interface under test, but its octets were not counted"
