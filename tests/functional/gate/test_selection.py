@@ -270,7 +270,7 @@ def test_dry_run_prints_plan_commands_and_time_and_touches_nothing(pytester: pyt
             "  tx: pi4b-1:onboard (sw1/p4) with pi4b-2:onboard (sw1/p6), 3 s for each connection",
             "    pi4b-1$ iperf3 -s -1 *",
             "    pi4b-2$ iperf3 -c 198.1* -R *",
-            "total: 1 measurement on 2 nodes (pi4b-1, pi4b-2), about 4 s with one connection*",
+            "total: 1 measurement on 2 nodes (pi4b-1, pi4b-2), about 4 s if the first values*",
         ]
     )
     assert not (pytester.path / ".pinet").exists()

@@ -42,12 +42,12 @@ MISTAKES = {
     "tcp(link, 'tx', peer_bitrate='10M')": "*peer_bitrate needs both directions at once (direction='bidir')*",
     "http(link, 'bidir')": "*HTTP has one direction; expected 'tx'*",
     "http(link, requests='100')": "*requests='100': expected a number for each second, such as '1200/s'*",
-    "ping(link, min='1 Mbit/s')": "*ping has no limit min=; expected loss= or latency=*",
+    "ping(link, min='1 Mbit/s')": "*ping: it has no limit min=; expected loss=, latency=, tolerance=*",
     "udp_ladder(link, rates='90M')": "*rates='90M': expected a list of rates*",
 }
 COMMANDS = {
     "http(link)": ["*$ nginx -c nginx.conf", "*$ wrk -t 1 -c 10 *"],
-    "ping(link)": ["*$ LC_ALL=C ping -q -c 10 *"],
+    "ping(link)": ["*ping-c10-i0.2-s56, 3 times 2 s*"],
     "udp_ladder(link, rates=['10M', '20M'])": ["*-b 10000000*", "*-b 20000000*"],
     "tcp(link, 'bidir', peer_bitrate='10M')": ["*iperf3 -c * -R *", "*iperf3 -c * -R * -b 10000000*"],
 }
@@ -185,17 +185,19 @@ def test_pings_are_judged_and_have_no_goodput(run: Run) -> None:
     result = run.passed("pings")
     assert result["id"] == "pi3b:onboard/pair/ping-c5-i0.2-s56"
     assert result["directions"] == {}
-    assert (result["ping"]["sent"], result["ping"]["received"]) == (5, 5)
-    assert 0 < result["ping"]["rtt_min_s"] <= result["ping"]["rtt_mean_s"] <= result["ping"]["rtt_max_s"]
-    run.output.stdout.fnmatch_lines(["*5 of 5 pings came back in * ms*"])
+    figures = result["figures"]
+    # No loss takes three clean series.
+    assert figures["loss"]["values"] == [0.0, 0.0, 0.0]
+    assert 0 < figures["rtt_min"]["value"] <= figures["latency"]["value"] <= figures["rtt_max"]["value"]
+    run.output.stdout.fnmatch_lines(["*loss 0% (limit 0%), latency * (limit 2 s)*"])
 
 
 @pytest.mark.slow
 def test_slow_pings_fail_the_test_after_a_repeat(run: Run) -> None:
     result = run.results["slow_pings"]
     assert result["verdict"] == "fail"
-    assert len(result["ping"]["rounds"]) >= 2
-    run.output.stdout.fnmatch_lines(["*round-trip time * is above the limit*"])
+    assert len(result["figures"]["latency"]["values"]) >= 2
+    assert "above the limit" in result["message"]
 
 
 @pytest.mark.slow
