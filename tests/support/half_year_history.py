@@ -178,7 +178,7 @@ def acknowledge(metric: str, goodput: str, owner: str, link: str, folder: Path) 
     """
     today = datetime.now(UTC).date()
     entry = {
-        "id": metric, "owner": owner, "until": str(today + timedelta(days=60)), "link": link, "goodput": goodput,
+        "id": metric, "owner": owner, "until": str(today + timedelta(days=60)), "link": link, "value": goodput,
         "date": str(today),
     }  # fmt: skip
     (folder / "baselines").mkdir()

@@ -79,7 +79,7 @@ def test_each_query_runs_and_finds_the_values(answers: dict[str, tuple[list[str]
     # The newest first, of the chosen lab.
     assert [row[1:6] for row in rows] == [
         ("pass", "running", "new", 4, "new may be merged."),
-        ("regression", "running", "new", 4, "new must not be merged: 1 of 2 metrics slower."),
+        ("fail", "running", "new", 4, "new must not be merged: 1 of 2 metrics slower."),
     ]
     assert [f"{row[0]:%Y-%m-%d}" for row in rows] == ["2026-11-02", "2026-11-01"]
 
