@@ -142,7 +142,7 @@ class SimulatedLab:
         self._prepare = prepare
 
     @contextmanager
-    def open(self, combination: Combination, reset: bool = False) -> Iterator[Link]:
+    def open(self, combination: Combination, reset: bool = False, link_required: bool = True) -> Iterator[Link]:
         if reset:
             self.board.start_boot()
         link = self._link()
