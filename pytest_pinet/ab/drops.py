@@ -49,8 +49,8 @@ class LinkTurns:
 
     def note(self) -> None:
         """Note that the link dropped in this turn."""
-        number, (side, _) = self._turns.popitem()
-        self._turns[number] = side, True
+        last = max(self._turns)
+        self._turns[last] = self._turns[last][0], True
 
     def _of(self, side: Side) -> Events:
         return Events.of(dropped for own, dropped in self._turns.values() if own is side)

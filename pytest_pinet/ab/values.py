@@ -115,8 +115,7 @@ class ValueSeries:
 
     def _figure(self, figure: Figure) -> FigureJudgement:
         a, b = ([v for side, _, one in self.turns if side is own for v in _values(one, figure.name)] for own in Side)
-        values, value = tuple(b or a), median(b or a) if a or b else None
-        one = FigureJudgement(figure.unit, figure.better, value, values, Verdict.PASS, "no limit was set")
+        one = FigureJudgement.without_limit(figure, b or a)
         if figure.name not in self.found:
             return one
         texts = (figure.show(median(values)) if values else "no value" for values in (a, b))

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 
 from pytest_pinet.judge.baseline import compare
 from pytest_pinet.judge.circumstances import disturbed
@@ -106,15 +106,14 @@ def cost_figures(connections: Sequence[Connection], plan: GatePlan, key: MetricK
     Connections with other work on the device under test do not count. Without a baseline a cost has no limit.
     """
     counted = [costs(one) for one in connections if not one.excluded and not _why_unknown(one)]
+    tolerance = tolerance_of(plan.limits, key, COST_TOLERANCE, Metric.COST_TOLERANCE)
     found = {}
     for name, kind in KINDS.items():
         values = tuple(one.get(JUDGED[name], 0.0) for one in counted)
         # A cost of 0 is too small to be counted in the ticks of a clock.
         if values and min(values) > 0:
-            own = FigureJudgement(kind.unit, kind.better, median(values), values, Verdict.PASS, "no limit was set")
-            found[name] = _by_baseline(
-                kind, own, plan, tolerance_of(plan.limits, key, COST_TOLERANCE, Metric.COST_TOLERANCE)
-            )
+            own = FigureJudgement.without_limit(kind, values)
+            found[name] = _by_baseline(kind, own, plan, tolerance)
     return found
 
 

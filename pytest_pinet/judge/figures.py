@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 from pytest_pinet.judge.baseline import Baseline, Reference
 from pytest_pinet.judge.days import against_baseline, zone_of
@@ -74,9 +73,8 @@ def as_connection(figure: Figure, sample: Sample, seconds: float) -> Connection:
 
 def without_limit(figure: Figure, samples: Sequence[Sample]) -> FigureJudgement:
     """Return the values of the samples that count; they pass."""
-    values = tuple(one.values[figure.name] for one in samples if not one.excluded and figure.name in one.values)
-    value = median(values) if values else None
-    return FigureJudgement(figure.unit, figure.better, value, values, Verdict.PASS, "no limit was set")
+    values = [one.values[figure.name] for one in samples if not one.excluded and figure.name in one.values]
+    return FigureJudgement.without_limit(figure, values)
 
 
 def judge_figure(

@@ -283,7 +283,7 @@ def decide(
 
 
 def _standstills(connections: Sequence[Connection]) -> list[float]:
-    """Return the lengths of long stalls (s), without those that other work on an end explains."""
+    """Return the lengths of long stalls (s). A stall beside other work on an end does not count."""
     stalls = [e for one in connections if not disturbed(one) for e in one.events if e.kind is EventKind.STALL]
     return [event.seconds for event in stalls if event.seconds >= STANDSTILL_S]
 

@@ -161,6 +161,7 @@ def test_check_matrix_and_doctor_name_the_mode_and_its_cost(
             return " ".join(capsys.readouterr().out.split())
         # The doctor may find that this machine is busy.
         done = subprocess.run([PINET, *words], capture_output=True, text=True, timeout=120, check=False)
+        assert done.stdout, (done.returncode, done.stderr[-3000:])
         return " ".join(done.stdout.split())
 
     file = str(one_port.file)
