@@ -1,0 +1,254 @@
+"""Finds the commit that changed a value, from noisy values of commits: a posterior over the candidates.
+
+A value of commit m speaks for the bad level under each candidate that is m or an ancestor of m, and for the good level
+under all others, by Student's t with 3 degrees of freedom. Neither level is given: the boots of both ends and of all
+commits decide about them together. The commits of a history may be in any shape: each has its parents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations, pairwise
+from statistics import fmean, median
+
+# The known-good end. It contains no candidate.
+GOOD = ""
+# At this posterior a commit is named.
+CERTAIN = 0.95
+# Boots of one commit share an offset, because code layout moves values: Student's t (3) with this share of the drop as
+# its scale. So the boots of one commit alone never become certain, however many they are.
+LAYOUT = 0.05
+_OFFSETS = (0.0, 1.0, 2.5, 6.0, 15.0)
+# Another boot of a commit is worth its time while the noise of its mean is larger than this share of the offset.
+_WORTH = 0.5
+# The levels are summed over so many standard errors around the median of what certainly has this level.
+_LEVELS = tuple(0.75 * step for step in range(-4, 5))
+# Before any value, the noise is taken for a quarter of the drop, which counts as one value.
+_PRIOR_NOISE = 0.25
+# Student's t (3) with this share of a standard deviation as its scale is as certain as Gaussian noise of a boot.
+_SCALE = 0.9
+_NORMAL_MAD = 1.4826
+# The standard error of a median by that of a mean.
+_MEDIAN = 1.25
+# Both ends differ if they are so many standard errors apart. The gate of the culprit is the proof.
+_APART = 2.0
+# So many boots of both ends must be enough for that.
+END_BOOTS = 60
+# The known-good end is booted again after so many boots of others.
+GOOD_EVERY = 6
+# A drift of the lab is removed if it is so many standard errors large: to remove one that is none does harm.
+_DRIFT = 3.0
+# Of a long history, about so many commits are looked at for the next boot.
+_OPTIONS = 400
+Values = Mapping[str, Sequence[float]]
+
+
+class Bisection:
+    """The candidates, and what was measured of them.
+
+    ``parents`` has the parents of each candidate; each candidate comes behind its parents, and the last one is the bad
+    end. ``weights`` are the priors, 1 for a commit without one. ``layout`` is the scale of what the layout of a commit
+    moves, as a share of the drop.
+    """
+
+    def __init__(
+        self,
+        parents: Mapping[str, Collection[str]],
+        weights: Mapping[str, float] | None = None,
+        layout: float = LAYOUT,
+    ) -> None:
+        self._names, self._parents, self._layout = list(parents), parents, layout
+        self.bad = self._names[-1]
+        self._bits = {name: 1 << at for at, name in enumerate(self._names)} | {GOOD: 0}
+        # The commits that have each candidate, as bits.
+        self._having = {name: self._bits[name] for name in self._names}
+        for name in reversed(self._names):
+            for parent in parents[name]:
+                if parent in self._having:
+                    self._having[parent] |= self._having[name]
+        self._prior = [math.log((weights or {}).get(name, 1.0)) for name in self._names]
+        self._skipped = 0
+        self._values: list[tuple[str, float]] = []
+        self._mass: dict[str, float] = {}
+        # The commits whose boots say where the levels of both ends are.
+        self._sure: dict[str, list[str]] = {GOOD: [], self.bad: []}
+
+    @property
+    def boots(self) -> int:
+        return len(self._values)
+
+    def add(self, commit: str, value: float) -> None:
+        """Add a value of one boot, such as the logarithm of its goodput, in the order of the boots."""
+        self._values.append((commit, value))
+        self._mass = {}
+
+    def skip(self, commit: str) -> None:
+        """Note that a commit cannot be measured. It may still be the culprit."""
+        self._skipped |= self._bits[commit]
+
+    def mass(self) -> dict[str, float]:
+        """Return the probability of each candidate. Both ends must have a value."""
+        if not self._mass:
+            self._mass = self._posterior()
+        return self._mass
+
+    def best(self) -> tuple[list[str], float]:
+        """Return the most probable candidates that no commit left to measure can tell apart, and their probability."""
+        return max(self._groups().values(), key=lambda group: group[1])
+
+    def likely(self) -> list[str]:
+        """Return the fewest candidates that have ``CERTAIN`` of the probability together, the most probable first."""
+        found, total = list[str](), 0.0
+        for name, one in sorted(self.mass().items(), key=lambda item: -item[1]):
+            if total < CERTAIN:
+                found, total = [*found, name], total + one
+        return found
+
+    @property
+    def differs(self) -> bool:
+        """Whether the boots of both ends differ by more than their noise."""
+        own, noise, drop = self._scales()
+        error = _MEDIAN * noise * math.sqrt(1 / len(own[GOOD]) + 1 / len(own[self.bad]))
+        return drop > _APART * error
+
+    @property
+    def is_certain(self) -> bool:
+        return self.differs and self.best()[1] >= CERTAIN
+
+    def next(self) -> str | None:
+        """Return what to boot next: an end, or the commit that splits the probability nearest to one half.
+
+        None: no boot would tell more. After some boots of one commit, another one tells only more about its own layout.
+        The known-good end is booted again between others, if its values vary at all. If both ends do not differ after
+        END_BOOTS boots, there is nothing to find.
+        """
+        own, noise, drop = self._scales()
+        if not self.differs:
+            ends = sorted((GOOD, self.bad), key=lambda end: len(own[end]))
+            return ends[0] if sum(len(own[end]) for end in ends) < END_BOOTS else None
+        if len(own[GOOD]) > 1 and all(commit != GOOD for commit, _ in self._values[-GOOD_EVERY:]):
+            return GOOD
+        most = math.ceil((noise / (_WORTH * self._layout * drop)) ** 2) if len(own[GOOD]) > 1 else 1
+        found, nearest = None, 0.5
+        for name in self._options():
+            away = abs(self._share(name, self.mass()) - 0.5)
+            if len(own.get(name, ())) < most and away < nearest - 1e-9:
+                found, nearest = name, away
+        return found
+
+    def boots_left(self) -> int:
+        """Return about how many boots are left: the bits that are missing by the bits that a boot gives."""
+        shares = [share for _, share in self._groups().values() if share > 0]
+        missing = -math.fsum(share * math.log2(share) for share in shares) - 0.3
+        _, noise, drop = self._scales()
+        wrong = min(max(0.5 * math.erfc(drop / noise / 2**1.5), 1e-9), 0.499)
+        gain = 1 + wrong * math.log2(wrong) + (1 - wrong) * math.log2(1 - wrong)
+        return max(1, math.ceil(missing / gain))
+
+    def _options(self) -> list[str]:
+        """Return commits to choose from: some of all, and the most probable ones with their parents."""
+        mass = self.mass()
+        top = sorted(self._names, key=lambda name: -mass[name])[: _OPTIONS // 8]
+        some = {*self._names[:: len(self._names) // _OPTIONS + 1], *top}.union(*(self._parents[name] for name in top))
+        return [name for name in self._names[:-1] if name in some and not self._bits[name] & self._skipped]
+
+    def _groups(self) -> dict[int, tuple[list[str], float]]:
+        """Return the candidates by the commits that have them and can be measured, each with its whole probability."""
+        found: dict[int, tuple[list[str], float]] = {}
+        for name, one in self.mass().items():
+            seen = self._having[name] & ~self._skipped
+            names, share = found.get(seen, ([], 0.0))
+            found[seen] = [*names, name], share + one
+        return found
+
+    def _share(self, commit: str, mass: Mapping[str, float]) -> float:
+        """Return the probability that a commit has the culprit."""
+        return math.fsum(one for name, one in mass.items() if self._having[name] & self._bits[commit])
+
+    def _without_drift(self) -> list[tuple[str, float]]:
+        """Return the values without a steady drift, which boots of the same commit show at different times."""
+        times: dict[str, list[tuple[int, float]]] = {}
+        for at, (commit, value) in enumerate(self._values):
+            times.setdefault(commit, []).append((at, value))
+        pairs = [(later - at, two - one) for own in times.values() for (at, one), (later, two) in combinations(own, 2)]
+        if not pairs:
+            return self._values
+        slope = median(change / after for after, change in pairs)
+        span = math.fsum((at - fmean(when for when, _ in own)) ** 2 for own in times.values() for at, _ in own)
+        if abs(slope) * math.sqrt(span) <= _DRIFT * _spread([change for _, change in pairs]):
+            return self._values
+        return [(commit, value - slope * at) for at, (commit, value) in enumerate(self._values)]
+
+    def _scales(self) -> tuple[Values, float, float]:
+        """Return the values by commit, the standard deviation of a boot, and the difference of both ends."""
+        own: dict[str, list[float]] = {}
+        for commit, value in self._without_drift():
+            own.setdefault(commit, []).append(value)
+        drop = abs(median(own[GOOD]) - median(own[self.bad]))
+        least = max(self._layout * drop / 2, 1e-9)
+        apart = [two - one for values in own.values() for one, two in combinations(values, 2)]
+        if not apart:
+            return own, least, drop
+        count = sum(len(values) - 1 for values in own.values())
+        noise = math.sqrt(((_PRIOR_NOISE * drop) ** 2 + count * _spread(apart) ** 2) / (1 + count))
+        return own, max(noise, least), drop
+
+    def _posterior(self) -> dict[str, float]:
+        own, noise, drop = self._scales()
+        scale = max(self._layout * drop, 1e-9)
+        levels = []
+        for end in (GOOD, self.bad):
+            values = [value for commit in {end, *self._sure[end]} for value in own[commit]]
+            error = math.hypot(_MEDIAN * noise / math.sqrt(len(values)), scale)
+            levels.append([median(values) + error * step for step in _LEVELS])
+        # What the boots of each commit say of each good level and of each bad level.
+        all_logs = {
+            commit: [_likelihoods(values, side, _SCALE * noise, scale) for side in levels]
+            for commit, values in own.items()
+        }
+        by_split: dict[tuple[bool, ...], float] = {}
+        logs = []
+        for name, prior in zip(self._names, self._prior, strict=True):
+            split = tuple(bool(self._having[name] & self._bits[commit]) for commit in own)
+            if split not in by_split:
+                sides = ([all_logs[one][is_bad] for one, of in zip(own, split, strict=True) if of is is_bad]
+                         for is_bad in (False, True))  # fmt: skip
+                by_split[split] = sum(_log_sum([sum(at) for at in zip(*side, strict=True)]) for side in sides)
+            logs.append(prior + by_split[split])
+        total = _log_sum(logs)
+        found = {name: math.exp(one - total) for name, one in zip(self._names, logs, strict=True)}
+        shares = {commit: self._share(commit, found) for commit in own}
+        self._sure[GOOD] = [commit for commit, share in shares.items() if share < 1 - CERTAIN]
+        self._sure[self.bad] = [commit for commit, share in shares.items() if share > CERTAIN]
+        return found
+
+
+def _spread(differences: Sequence[float]) -> float:
+    """Return the standard deviation of a boot from differences between two, of which few may be far."""
+    return _NORMAL_MAD / math.sqrt(2) * median(map(abs, differences))
+
+
+def _likelihoods(values: Sequence[float], levels: Sequence[float], noise: float, scale: float) -> list[float]:
+    """Return the logarithm of the likelihood of a commit's values at each level, over all offsets of the commit."""
+    offsets = [(sign * one * scale, weight) for one, weight in _WEIGHTS for sign in ((1, -1) if one else (1,))]
+    return [
+        _log_sum([weight - 2 * sum(math.log1p(((value - level - by) / noise) ** 2 / 3) for value in values)
+                  for by, weight in offsets])
+        for level in levels
+    ]  # fmt: skip
+
+
+def _log_sum(logs: Sequence[float]) -> float:
+    most = max(logs)
+    return most + math.log(math.fsum(math.exp(one - most) for one in logs))
+
+
+def _offset_weights() -> list[tuple[float, float]]:
+    """Return each offset and the logarithm of its weight: density times width."""
+    edges = [-_OFFSETS[1] / 2, *(fmean(pair) for pair in pairwise(_OFFSETS)), 1.2 * _OFFSETS[-1]]
+    widths = [high - low for low, high in pairwise(edges)]
+    return [(at, math.log(width) - 2 * math.log1p(at * at / 3)) for at, width in zip(_OFFSETS, widths, strict=True)]
+
+
+_WEIGHTS = _offset_weights()
