@@ -59,8 +59,12 @@ _DEFCONFIGS = "arch/arm64/configs"
 _TIMES_FILE, _TIMES = "times.json", TypeAdapter(dict[str, float])
 _ALL = "all.config"
 _LINES = 20
-# What the machine lacks, and not the commit: the kernel says that it killed a compiler, whose driver reports it.
-_OF_THE_MACHINE = re.compile(r".*(?:No space left on device|Killed signal|Cannot allocate memory|memory exhausted).*")
+# What the machine lacks, and not the commit. A compiler's message quotes lines of the source behind their numbers.
+_OF_THE_MACHINE = re.compile(
+    r"(?! *\d+ \|).*(?:No space left on device|Killed signal|Cannot allocate memory|memory exhausted)"
+)
+# Variables for a make or a build of the user, which must not configure this one.
+_FOREIGN = ("MAKE", "KBUILD", "KCONFIG", "KCPPFLAGS", "KAFLAGS", "LLVM", "INSTALL_")
 _ERROR = re.compile(r".*(?:\berror: |\bundefined reference|\*\*\* ).*", re.IGNORECASE)
 
 
@@ -114,12 +118,13 @@ def read_config(value: str, exact: bool) -> KernelConfig:
 class TreeBuilder:
     """Builds commits of a tree with one configuration, and keeps the builds in the cache.
 
-    It holds the lock of the tree from ``with`` to its end, so that the sources stay at the last commit. Raises LabError.
+    It holds the lock of the tree from ``with`` to its end, so that the sources stay at the last commit.
+    Raises LabError.
     """
 
     def __init__(self, tree: Tree, config: KernelConfig, say: Report) -> None:
         require(COMMANDS, "building a kernel needs")
-        self._tree, self._config, self._say = tree, config, say
+        self.tree, self._config, self._say = tree, config, say
         self._out, self._builds = tree.folder / "out", tree.folder / "builds"
         self._lock = -1
         self._held = ExitStack()
@@ -129,7 +134,7 @@ class TreeBuilder:
         self._key = hashlib.sha256(recipe.encode()).hexdigest()[:8]
 
     def __enter__(self) -> Self:
-        self._lock = self._held.enter_context(self._tree.locked(self._say))
+        self._lock = self._held.enter_context(self.tree.locked(self._say))
         self._builds.mkdir(exist_ok=True)
         return self
 
@@ -152,10 +157,10 @@ class TreeBuilder:
         if found is not None:
             os.utime(found)
             return found
-        what = self._tree.commit(commit)
+        what = self.tree.commit(commit)
         began = time.monotonic()
         self._say(f"{what}: checking out")
-        source = self._tree.checkout(commit)
+        source = self.tree.checkout(commit)
         # After another configuration, make compiles nearly all files.
         last = self._out / "pinet-config"
         kind = f"{'again' if is_file(last) and last.read_text() == self._config.key else 'first'} {self._config.key}"
@@ -169,7 +174,7 @@ class TreeBuilder:
         last.write_text(self._config.key)
         folder = self._keep(what, source)
         times[kind] = time.monotonic() - began
-        write_file(self._tree.folder / _TIMES_FILE, [_TIMES.dump_json(times)])
+        write_file(self.tree.folder / _TIMES_FILE, [_TIMES.dump_json(times)])
         self._say(f"{what}: built in {_duration(times[kind])}")
         self._prune(folder)
         return folder
@@ -177,13 +182,13 @@ class TreeBuilder:
     def _configure(self, what: Commit) -> str:
         """Write the configuration, and return the target of make that completes it. Raises ConfigError."""
         if not self._config.text:
-            found = self._tree.names(what.id, _DEFCONFIGS)
+            found = self.tree.names(what.id, _DEFCONFIGS)
             if self._config.name not in found:
                 kind = f"defconfig in {_DEFCONFIGS} of {what.id[:12]}"
                 raise ConfigError(unknown(kind, self._config.name, found))
             return self._config.name
         text = [self._config.text.encode()]
-        write_file(self._tree.folder / _ALL, text)
+        write_file(self.tree.folder / _ALL, text)
         if "allnoconfig" in self._config.text:
             return "allnoconfig"
         write_file(self._out / ".config", text)
@@ -195,11 +200,10 @@ class TreeBuilder:
         argv = [
             *_SUPERVISED, "make", f"-j{usable_processors()}", "-C", str(source), f"O={self._out}", "ARCH=arm64",
             f"CROSS_COMPILE={CROSS}", *compiler, f"KCFLAGS={FLAGS}", "LOCALVERSION=",
-            f"KCONFIG_ALLCONFIG={self._tree.folder / _ALL}", *words,
+            f"KCONFIG_ALLCONFIG={self.tree.folder / _ALL}", *words,
         ]  # fmt: skip
-        # A make or a build of the user must not configure this one.
-        clean = {name: one for name, one in os.environ.items() if not name.startswith(("MAKE", "KBUILD_", "KCONFIG_"))}
-        log = self._tree.folder / "make.log"
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+        log = self.tree.folder / "make.log"
         with log.open("wb") as file:
             process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
@@ -252,7 +256,7 @@ class TreeBuilder:
 
     def _times(self) -> dict[str, float]:
         with suppress(OSError, ValueError):
-            return _TIMES.validate_json((self._tree.folder / _TIMES_FILE).read_bytes())
+            return _TIMES.validate_json((self.tree.folder / _TIMES_FILE).read_bytes())
         return {}
 
     def _prune(self, newest: Path) -> None:

@@ -33,7 +33,7 @@ $(O)/%.o: drivers/%.c
 Image: $(objects)
 	mkdir -p $(O)/arch/arm64/boot
 	cat image $^ > $(O)/arch/arm64/boot/Image
-	env | grep -E '^KBUILD_BUILD_|^KCFLAGS' | sort >> $(O)/arch/arm64/boot/Image
+	env | grep -E '^KBUILD_BUILD_|^KCFLAGS|^CC=' | sort >> $(O)/arch/arm64/boot/Image
 modules: Image
 dtbs: ; cp board.dtb $(O)
 modules_install:

@@ -21,6 +21,7 @@ from pytest_pinet.model.build import BuildFileRole
 from pytest_pinet.tree import builder
 from pytest_pinet.tree.builder import FLAGS, KernelConfig, TreeBuilder, read_config, small_config
 from pytest_pinet.tree.sources import Tree
+from tests.support.apt_programs import tool
 from tests.support.build_files import RELEASE
 from tests.support.kernel_repository import KernelRepository, stand_in_tools
 
@@ -111,6 +112,13 @@ def test_equal_sources_give_equal_bytes_whoever_builds_them(
     assert one == other
     assert b"KBUILD_BUILD_TIMESTAMP=Thu Jan  1 00:00:00 UTC 2026\n" in one
     assert f"KCFLAGS={FLAGS}\n".encode() in one
+
+
+def test_ccache_is_used_if_it_is_installed(repository: KernelRepository, tmp_path: Path) -> None:
+    commit = repository.git("rev-parse", "HEAD")
+    tool(tmp_path / "bin", "ccache", 'exec "$@"')
+    with building(repository) as (builds, _):
+        assert b"CC=ccache aarch64-linux-gnu-gcc\n" in (builds.build(commit) / "Image").read_bytes()
 
 
 def test_a_commit_that_does_not_compile_says_why_and_the_next_one_is_built(repository: KernelRepository) -> None:
