@@ -33,6 +33,7 @@ from pytest_pinet.version import __version__
 SECTIONS: dict[str, dict[str, str]] = {
     "Judge a change": {
         "gate": "Measure a new build against the known-good one: merge it or not?",
+        "bisect": "Find the commit of a kernel tree that made it slower.",
         "merge": "Join the parts of a gate that ran as several jobs, to one verdict.",
         "watch": "Count rare events of boards: stalls, link drops, reboots.",
         "compare": "Compare two runs or builds, or one run with published values.",

@@ -6,9 +6,9 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,14 +19,18 @@ from pytest_pinet.cli.config import FILES
 from pytest_pinet.cli.gate import UNDECIDED
 from pytest_pinet.cli.options import complete_nics, lab_files
 from pytest_pinet.cli.tree import HEADING, NAMES, kernel_config, tree_options
-from pytest_pinet.errors import BuildError, ConfigError, InvalidMeasurement, first_line
+from pytest_pinet.errors import BuildError, ConfigError, InvalidMeasurement, LabError, first_line
+from pytest_pinet.judge.bisection import GOOD, LAYOUT
+from pytest_pinet.judge.turns import Side
 
 if TYPE_CHECKING:
-    from pytest_pinet.judge.bisection import Bisection
     from pytest_pinet.tree.builder import KernelConfig, TreeBuilder
-    from pytest_pinet.tree.gates import Gates, Measured
+    from pytest_pinet.tree.gates import Measured
     from pytest_pinet.tree.search import Search, Step
     from pytest_pinet.tree.sources import Commit, Tree
+
+# An answer that is not decided names at most this many commits.
+_MOST_SHOWN = 10
 
 
 @click.command(
@@ -66,26 +70,158 @@ def bisect(
 
     Exit code: 0 if the commit is found; 3 if there is no decision; 2 if the lab failed; 4 for wrong arguments.
     """
-    from pytest_pinet.tree.sources import Tree
-
     context = click.get_current_context()
     if tree is None or good is None:
         raise click.UsageError("name a git repository and a good commit: --tree DIR --good REF", context)
     if not exact and lab is None:
         raise click.UsageError("name what measures: --exact, or the boards of a lab with --lab FILE", context)
+    from pytest_pinet.tree.sources import Tree
+
     source = Tree(Path(tree).expanduser())
-    chosen = _Bisected(source, source.resolve(good), source.resolve(bad or "HEAD"), exact, nics, gate_args)
+    ends = source.resolve(good), source.resolve(bad or "HEAD")
+    commits = source.candidates(*ends)
     given = {"pinet_exact": exact, "pinet_nic": nics, "pinet_lab": None if exact else lab}
-    own = kernel_config(None if exact and lab else config, given)
-    # Before hours of boots: a mistake here would end the last step.
-    of_lab = kernel_config(config, given | {"pinet_exact": False}) if exact and lab else None
-    found, culprit, search = chosen.search(own, [] if exact else [f"--lab={lab}"])
+    with_both = exact and lab is not None
+    own = kernel_config(None if with_both else config, given)
+    # A mistake in it must not end the last step, after hours of boots.
+    of_lab = kernel_config(config, given | {"pinet_exact": False}) if with_both else None
+    words = [*(f"--nic={one}" for one in nics), *(() if with_both else gate_args)]
+    measuring = _Measuring(source, *ends, exact, words if exact else [f"--lab={lab}", *words])
+    search = measuring.search(commits, own)
+    found = search.run()
+    measuring.end()
     if found is None or not found.differs:
-        echo(f"The ends do not differ: {chosen.sentence or 'their boots differ by no more than their noise'}")
+        why = measuring.sentence or "the boots of both commits differ by no more than their noise"
+        echo(f"Nothing to bisect, the bad commit is not slower than the good one: {why}")
         sys.exit(UNDECIDED)
+    names, share = found.best()
+    by_id = {one.id: one for one in commits}
     confirmed = None
-    if culprit is not None:
-        confirmed = chosen.confirm(culprit, of_lab or own, exact and lab is None, [f"--lab={lab}"] if lab else [])
-    for line in _answer(found, culprit, search, confirmed):
+    if found.is_certain and len(names) == 1:
+        if of_lab is not None:
+            words = [f"--lab={lab}", *_nics_of_driver(str(lab), search.steps[0].driver), *gate_args]
+            measuring = _Measuring(source, *ends, False, words)
+        confirmed = measuring.confirm(by_id[names[0]], of_lab or own)
+    for line in _answer([by_id[one] for one in (names if found.is_certain else found.likely())], share, confirmed):
         echo(line)
-    sys.exit(0 if confirmed is not None and confirmed.verdict == "fail" else UNDECIDED)
+    for line in _costs(search, by_id, confirmed):
+        echo(line)
+    sys.exit(0 if confirmed is not None and confirmed.figures else UNDECIDED)
+
+
+def _say(text: str) -> None:
+    echo(text, err=True)
+
+
+class _Measuring:
+    """Builds and measures the commits of a tree."""
+
+    def __init__(self, tree: Tree, good: str, bad: str, exact: bool, words: Sequence[str]) -> None:
+        from pytest_pinet.tree.gates import Gates
+
+        self._tree, self._good, self._bad, self._exact, self._words = tree, good, bad, exact, words
+        self._gates = Gates(words, tree.folder / "bisect" / "gate", exact)
+        self._held = ExitStack()
+        # What the gate of both ends said.
+        self.sentence = ""
+
+    def search(self, commits: Sequence[Commit], config: KernelConfig) -> Search:
+        """Return the search. It holds the lock of the tree until ``end``."""
+        from pytest_pinet.tree.builder import TreeBuilder
+        from pytest_pinet.tree.search import EXACT_LAYOUT, Journal, Search
+
+        builder = self._held.enter_context(TreeBuilder(self._tree, config, _say))
+        what = json.dumps([self._good, self._bad, config.key, self._exact, *self._words])
+        journal = Journal(self._tree.folder / "bisect" / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.jsonl")
+        one = partial(self._one, builder)
+        layout = EXACT_LAYOUT if self._exact else LAYOUT
+        return Search(commits, journal, partial(self._ends, builder), one, _is_of_driver, _say, layout)
+
+    def end(self) -> None:
+        """Give the tree back."""
+        self._held.close()
+
+    def _ends(self, builder: TreeBuilder) -> Step:
+        from pytest_pinet.tree.search import Step
+
+        began = time.monotonic()
+        folders = []
+        for option, commit in (("--good", self._good), ("--bad", self._bad)):
+            try:
+                folders.append(builder.build(commit))
+            except BuildError as error:
+                raise ConfigError(f"{option}: {error}; name a commit that compiles") from None
+        found = self._gates.ends(*folders)
+        self.sentence = found.sentence
+        commits = {Side.A: GOOD, Side.B: self._bad}
+        values = tuple((commits[side], value) for side, value in found.values)
+        return Step(values, "", "", found.boots, time.monotonic() - began, found.figures, found.driver)
+
+    def _one(self, builder: TreeBuilder, commit: str, first: Step) -> Step:
+        from pytest_pinet.tree.search import Step
+
+        began = time.monotonic()
+        # A commit that exact boards cannot judge, such as one without the driver, is no mistake of the user.
+        skipping = (BuildError, InvalidMeasurement, *((ConfigError,) if self._exact else ()))
+        try:
+            build = builder.build(commit or self._good)
+            found = self._gates.one(build, builder.build(self._good), first.figures)
+        except skipping as error:
+            if commit == GOOD:
+                raise LabError(f"the good commit cannot be measured any more: {first_line(error)}") from error
+            _say(f"skipped: {first_line(error)}")
+            return Step((), commit, first_line(error), 0, time.monotonic() - began)
+        values = tuple((commit, value) for _, value in found.values)
+        return Step(values, "", "", found.boots, time.monotonic() - began)
+
+    def confirm(self, culprit: Commit, config: KernelConfig) -> Measured:
+        """Gate the culprit against its first parent."""
+        from pytest_pinet.tree.builder import TreeBuilder
+
+        _say(f"gating {culprit} against its parent")
+        with TreeBuilder(self._tree, config, _say) as builder:
+            return self._gates.confirmed(builder.build(culprit.parents[0]), builder.build(culprit.id))
+
+
+def _is_of_driver(driver: str, file: str) -> bool:
+    from pytest_pinet.catalogue.maintainers import shipped_owners
+
+    owner = shipped_owners().get(driver)
+    return owner is not None and file.startswith(f"{owner.file.rpartition('/')[0]}/")
+
+
+def _nics_of_driver(lab: str, driver: str) -> list[str]:
+    from pytest_pinet.config.labfile import load
+
+    found = {one.nic.name for one in load(lab, in_use=False).interfaces() if one.nic.driver == driver}
+    if not found:
+        raise ConfigError(f"lab {lab} has no NIC with the driver {driver}, so it cannot confirm the commit")
+    return [f"--nic={name}" for name in sorted(found)]
+
+
+def _answer(commits: Sequence[Commit], share: float, confirmed: Measured | None) -> Iterator[str]:
+    """Yield what was found: a commit, or the commits that may be it."""
+    if confirmed is not None:
+        (one,) = commits
+        found = "found" if confirmed.figures else "not decided, its gate against its parent does not confirm it"
+        yield f"{found}: {one.id} {one.subject}"
+        yield f"author: {one.author}"
+        yield f"probability {share:.1%}; against its parent: {confirmed.sentence}"
+        return
+    yield f"not decided: one of {len(commits)} commits, which no more boots tell apart"
+    for one in commits[:_MOST_SHOWN]:
+        yield f"  {one} by {one.author}"
+    if len(commits) > _MOST_SHOWN:
+        yield f"  and {len(commits) - _MOST_SHOWN} more"
+
+
+def _costs(search: Search, commits: Mapping[str, Commit], confirmed: Measured | None) -> Iterator[str]:
+    """Yield boots and time, and a line for each skipped commit."""
+    steps = search.steps
+    measured = {commit for step in steps for commit, _ in step.values}
+    boots, minutes = sum(step.boots for step in steps), sum(step.seconds for step in steps) / 60
+    more = f"; {confirmed.boots} more boots for the gate against its parent" if confirmed is not None else ""
+    yield f"{len(measured)} of {len(commits)} commits and the good one measured, {boots} boots, {minutes:.0f} min{more}"
+    for step in steps:
+        if step.skipped:
+            yield f"skipped: {commits[step.skipped]}: {step.why}"

@@ -10,37 +10,40 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations, pairwise
-from statistics import fmean, median
+from statistics import fmean, median, pvariance
 
 # The known-good end. It contains no candidate.
 GOOD = ""
 # At this posterior a commit is named.
 CERTAIN = 0.95
 # Boots of one commit share an offset, because code layout moves values: Student's t (3) with this share of the drop as
-# its scale. So the boots of one commit alone never become certain, however many they are.
+# its scale. Few commits are moved anywhere, so that boots of one commit alone never become certain.
 LAYOUT = 0.05
-_OFFSETS = (0.0, 1.0, 2.5, 6.0, 15.0)
-# Another boot of a commit is worth its time while the noise of its mean is larger than this share of the offset.
-_WORTH = 0.5
+_OFFSETS = (0.0, 1.5, 5.0)
+_ANYWHERE = 0.001
+# More boots of one commit tell more about its own layout than about its place: others come first, and so on.
+_MOST_BOOTS = (12, 24, 48)
+# Commits that split the probability worse than so are no choice: as a share of the best split.
+_WORSE = 0.5
 # The levels are summed over so many standard errors around the median of what certainly has this level.
-_LEVELS = tuple(0.75 * step for step in range(-4, 5))
+_LEVELS = (-3, -2, -1, 0, 1, 2, 3)
 # Before any value, the noise is taken for a quarter of the drop, which counts as one value.
 _PRIOR_NOISE = 0.25
 # Student's t (3) with this share of a standard deviation as its scale is as certain as Gaussian noise of a boot.
 _SCALE = 0.9
 _NORMAL_MAD = 1.4826
-# The standard error of a median by that of a mean.
-_MEDIAN = 1.25
+# The standard error of a robust mean by that of a mean.
+_ROBUST = 1.07
 # Both ends differ if they are so many standard errors apart. The gate of the culprit is the proof.
-_APART = 2.0
+_APART = 3.3
 # So many boots of both ends must be enough for that.
-END_BOOTS = 60
+END_BOOTS = 100
 # The known-good end is booted again after so many boots of others.
 GOOD_EVERY = 6
 # A drift of the lab is removed if it is so many standard errors large: to remove one that is none does harm.
 _DRIFT = 3.0
-# Of a long history, about so many commits are looked at for the next boot.
-_OPTIONS = 400
+# Of a long history, about so many commits are looked at for the next boot, and their parents.
+_OPTIONS = 100
 Values = Mapping[str, Sequence[float]]
 
 
@@ -71,12 +74,8 @@ class Bisection:
         self._skipped = 0
         self._values: list[tuple[str, float]] = []
         self._mass: dict[str, float] = {}
-        # The commits whose boots say where the levels of both ends are.
+        # The commits that certainly have the level of an end.
         self._sure: dict[str, list[str]] = {GOOD: [], self.bad: []}
-
-    @property
-    def boots(self) -> int:
-        return len(self._values)
 
     def add(self, commit: str, value: float) -> None:
         """Add a value of one boot, such as the logarithm of its goodput, in the order of the boots."""
@@ -109,7 +108,7 @@ class Bisection:
     def differs(self) -> bool:
         """Whether the boots of both ends differ by more than their noise."""
         own, noise, drop = self._scales()
-        error = _MEDIAN * noise * math.sqrt(1 / len(own[GOOD]) + 1 / len(own[self.bad]))
+        error = _ROBUST * noise * math.sqrt(1 / len(own[GOOD]) + 1 / len(own[self.bad]))
         return drop > _APART * error
 
     @property
@@ -119,23 +118,20 @@ class Bisection:
     def next(self) -> str | None:
         """Return what to boot next: an end, or the commit that splits the probability nearest to one half.
 
-        None: no boot would tell more. After some boots of one commit, another one tells only more about its own layout.
-        The known-good end is booted again between others, if its values vary at all. If both ends do not differ after
-        END_BOOTS boots, there is nothing to find.
+        None: no boot would tell more, or both ends do not differ after END_BOOTS boots. The known-good end is booted
+        again between others, if its values vary at all.
         """
-        own, noise, drop = self._scales()
+        own = self._scales()[0]
         if not self.differs:
             ends = sorted((GOOD, self.bad), key=lambda end: len(own[end]))
             return ends[0] if sum(len(own[end]) for end in ends) < END_BOOTS else None
         if len(own[GOOD]) > 1 and all(commit != GOOD for commit, _ in self._values[-GOOD_EVERY:]):
             return GOOD
-        most = math.ceil((noise / (_WORTH * self._layout * drop)) ** 2) if len(own[GOOD]) > 1 else 1
-        found, nearest = None, 0.5
-        for name in self._options():
-            away = abs(self._share(name, self.mass()) - 0.5)
-            if len(own.get(name, ())) < most and away < nearest - 1e-9:
-                found, nearest = name, away
-        return found
+        splits = sorted((abs(self._share(name, self.mass()) - 0.5), name) for name in self._options())
+        if len(own[GOOD]) == 1 or not splits:
+            return next((name for _, name in splits if name not in own), None)
+        near = [name for away, name in splits if 0.5 - away >= _WORSE * (0.5 - splits[0][0])]
+        return next((name for most in _MOST_BOOTS for name in near if len(own.get(name, ())) < most), None)
 
     def boots_left(self) -> int:
         """Return about how many boots are left: the bits that are missing by the bits that a boot gives."""
@@ -147,10 +143,12 @@ class Bisection:
         return max(1, math.ceil(missing / gain))
 
     def _options(self) -> list[str]:
-        """Return commits to choose from: some of all, and the most probable ones with their parents."""
-        mass = self.mass()
-        top = sorted(self._names, key=lambda name: -mass[name])[: _OPTIONS // 8]
-        some = {*self._names[:: len(self._names) // _OPTIONS + 1], *top}.union(*(self._parents[name] for name in top))
+        """Return commits to choose from, and their parents: they have equal parts of the probability between them."""
+        some, total = set[str](), 0.0
+        for name, one in self.mass().items():
+            if int(_OPTIONS * total) < int(_OPTIONS * (total + one)) or len(self._names) <= _OPTIONS:
+                some |= {name, *self._parents[name]}
+            total += one
         return [name for name in self._names[:-1] if name in some and not self._bits[name] & self._skipped]
 
     def _groups(self) -> dict[int, tuple[list[str], float]]:
@@ -164,7 +162,8 @@ class Bisection:
 
     def _share(self, commit: str, mass: Mapping[str, float]) -> float:
         """Return the probability that a commit has the culprit."""
-        return math.fsum(one for name, one in mass.items() if self._having[name] & self._bits[commit])
+        bit, having = self._bits[commit], self._having
+        return sum([one for name, one in mass.items() if having[name] & bit])
 
     def _without_drift(self) -> list[tuple[str, float]]:
         """Return the values without a steady drift, which boots of the same commit show at different times."""
@@ -175,7 +174,7 @@ class Bisection:
         if not pairs:
             return self._values
         slope = median(change / after for after, change in pairs)
-        span = math.fsum((at - fmean(when for when, _ in own)) ** 2 for own in times.values() for at, _ in own)
+        span = sum(len(own) * pvariance([at for at, _ in own]) for own in times.values())
         if abs(slope) * math.sqrt(span) <= _DRIFT * _spread([change for _, change in pairs]):
             return self._values
         return [(commit, value - slope * at) for at, (commit, value) in enumerate(self._values)]
@@ -185,14 +184,14 @@ class Bisection:
         own: dict[str, list[float]] = {}
         for commit, value in self._without_drift():
             own.setdefault(commit, []).append(value)
-        drop = abs(median(own[GOOD]) - median(own[self.bad]))
+        drop = abs(_middle(own[GOOD]) - _middle(own[self.bad]))
         least = max(self._layout * drop / 2, 1e-9)
         apart = [two - one for values in own.values() for one, two in combinations(values, 2)]
         if not apart:
             return own, least, drop
         count = sum(len(values) - 1 for values in own.values())
         noise = math.sqrt(((_PRIOR_NOISE * drop) ** 2 + count * _spread(apart) ** 2) / (1 + count))
-        return own, max(noise, least), drop
+        return own, max(noise * (1 + 0.5 / count), least), drop
 
     def _posterior(self) -> dict[str, float]:
         own, noise, drop = self._scales()
@@ -200,8 +199,8 @@ class Bisection:
         levels = []
         for end in (GOOD, self.bad):
             values = [value for commit in {end, *self._sure[end]} for value in own[commit]]
-            error = math.hypot(_MEDIAN * noise / math.sqrt(len(values)), scale)
-            levels.append([median(values) + error * step for step in _LEVELS])
+            error = math.hypot(_ROBUST * noise / math.sqrt(len(values)), scale)
+            levels.append([_middle(values) + error * step for step in _LEVELS])
         # What the boots of each commit say of each good level and of each bad level.
         all_logs = {
             commit: [_likelihoods(values, side, _SCALE * noise, scale) for side in levels]
@@ -224,6 +223,16 @@ class Bisection:
         return found
 
 
+def _middle(values: Sequence[float]) -> float:
+    """Return the mean without values that are far from the others: Huber's, from the median on."""
+    middle = median(values)
+    away = _NORMAL_MAD * median([abs(value - middle) for value in values])
+    for _ in range(4 if away else 0):
+        weights = [1 / max(1.0, abs(value - middle) / (1.5 * away)) for value in values]
+        middle = sum([one * value for one, value in zip(weights, values, strict=True)]) / sum(weights)
+    return middle
+
+
 def _spread(differences: Sequence[float]) -> float:
     """Return the standard deviation of a boot from differences between two, of which few may be far."""
     return _NORMAL_MAD / math.sqrt(2) * median(map(abs, differences))
@@ -231,12 +240,19 @@ def _spread(differences: Sequence[float]) -> float:
 
 def _likelihoods(values: Sequence[float], levels: Sequence[float], noise: float, scale: float) -> list[float]:
     """Return the logarithm of the likelihood of a commit's values at each level, over all offsets of the commit."""
-    offsets = [(sign * one * scale, weight) for one, weight in _WEIGHTS for sign in ((1, -1) if one else (1,))]
+    # Offsets that are far below the noise change nothing.
+    weights = _WEIGHTS if scale * math.sqrt(len(values)) > noise / 4 else [(0.0, 0.0)]
+    offsets = [(sign * one * scale, weight) for one, weight in weights for sign in ((1, -1) if one else (1,))]
+    anywhere = math.log(_ANYWHERE) + _log_t(values, median(values), noise)
     return [
-        _log_sum([weight - 2 * sum(math.log1p(((value - level - by) / noise) ** 2 / 3) for value in values)
-                  for by, weight in offsets])
+        _log_sum([anywhere, *(weight + _log_t(values, level + by, noise) for by, weight in offsets)])
         for level in levels
-    ]  # fmt: skip
+    ]
+
+
+def _log_t(values: Sequence[float], level: float, scale: float) -> float:
+    """Return the logarithm of the density of Student's t (3), without its constant."""
+    return -2 * math.log(math.prod([1 + ((value - level) / scale) ** 2 / 3 for value in values]))
 
 
 def _log_sum(logs: Sequence[float]) -> float:
@@ -245,10 +261,11 @@ def _log_sum(logs: Sequence[float]) -> float:
 
 
 def _offset_weights() -> list[tuple[float, float]]:
-    """Return each offset and the logarithm of its weight: density times width."""
+    """Return each offset, and the logarithm of its weight: density times width, all together 1."""
     edges = [-_OFFSETS[1] / 2, *(fmean(pair) for pair in pairwise(_OFFSETS)), 1.2 * _OFFSETS[-1]]
-    widths = [high - low for low, high in pairwise(edges)]
-    return [(at, math.log(width) - 2 * math.log1p(at * at / 3)) for at, width in zip(_OFFSETS, widths, strict=True)]
+    weights = [(high - low) / (1 + at * at / 3) ** 2 for at, (low, high) in zip(_OFFSETS, pairwise(edges), strict=True)]
+    total = 2 * sum(weights) - weights[0]
+    return [(at, math.log(one / total)) for at, one in zip(_OFFSETS, weights, strict=True)]
 
 
 _WEIGHTS = _offset_weights()

@@ -19,7 +19,6 @@ from pytest_pinet.model.record.change import ChangedDirectionRecord
 from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.session.option_table import ACCEPTED
 
 # Without limits, one boot of an exact board is enough.
 _NO_LIMITS = ("--instructions=1000000000", "--tolerance=49%")
@@ -102,7 +101,7 @@ class Gates:
 
     def one(self, build: Path, good: Path, figures: Sequence[str]) -> Measured:
         """Boot a build once. Raises ConfigError, LabError, and InvalidMeasurement if it has no value."""
-        run = self._run(build, good, _NO_LIMITS) if self._exact else self._run(build, ACCEPTED, ())
+        run = self._run(build, good, _NO_LIMITS) if self._exact else self._run(build, "accepted", ())
         found = [one for one in _figures(run) if one.name in figures]
         measured = _measured(run, found)
         values = [value for side, value in measured.values if side is Side.B]

@@ -16,6 +16,8 @@ from pytest_pinet.tree.sources import Commit
 
 # Commits that touch the driver's folder are so many times as likely.
 DRIVER_WEIGHT = 10.0
+# Counts of exact boards move less than goodput with the layout of the code.
+EXACT_LAYOUT = 0.02
 
 
 @dataclass(frozen=True)
@@ -87,15 +89,13 @@ class Search:
         self.steps = list(self.journal.steps())
         if not self.steps:
             self.show("gating the bad commit against the good one")
-            self._add(self.ends())
+            ends = self.ends()
+            if not ends.figures:
+                return None
+            self._add(ends)
         first = self.steps[0]
-        if not first.figures:
-            return None
-        weights = {
-            one.id: DRIVER_WEIGHT
-            for one in self.commits
-            if any(self.in_driver(first.driver, name) for name in one.files)
-        }
+        own = [one.id for one in self.commits if any(self.in_driver(first.driver, name) for name in one.files)]
+        weights = dict.fromkeys(own, DRIVER_WEIGHT)
         found = Bisection({one.id: one.parents for one in self.commits}, weights, self.layout)
         for step in self.steps:
             _tell(found, step)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from benchmarks import bisection
 from benchmarks.driver_changes.changes import CHANGES
 from benchmarks.driver_changes.table import load, table
 from pytest_pinet.tree.builder import small_config
@@ -33,6 +34,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "results": results,
     "exact-boards": exact_boards_table,
     "small-config": lambda: f"```kconfig\n{small_config().text}```",
+    "bisection": lambda: "\n".join(bisection.table()),
     "driver-changes": lambda: "\n".join(table(CHANGES, load())),
     "fixtures": fixtures,
     "gate-calls": gate_calls,

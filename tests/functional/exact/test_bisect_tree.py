@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.support.gate_project import PINET
-from tests.support.kernel_source import NEEDED, unpacked_source
+from tests.support.kernel_source import NEEDED
 
 pytestmark = [
     pytest.mark.slow,
