@@ -59,6 +59,9 @@ def _same_kernel(a: BuildFile, b: BuildFile) -> bool:
 def _compare_all_modules(a: Mapping[str, Path], b: Mapping[str, Path]) -> CodeDifference:
     found = [CodeDifference(parts=tuple(f"module {name}" for name in sorted(a.keys() ^ b.keys())))]
     for name in sorted(a.keys() & b.keys()):
-        one = compare_modules(a[name].read_bytes(), b[name].read_bytes())
+        try:
+            one = compare_modules(a[name].read_bytes(), b[name].read_bytes())
+        except Unreadable as error:
+            raise Unreadable(f"{name}: {error}") from None
         found.append(CodeDifference(*(tuple(f"{part} [{name}]" for part in parts) for parts in astuple(one))))
     return CodeDifference(*(tuple(chain(*parts)) for parts in zip(*map(astuple, found), strict=True)))

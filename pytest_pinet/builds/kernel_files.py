@@ -21,7 +21,7 @@ _BANNER = re.compile(rb"Linux version ([0-9][A-Za-z0-9._+~-]{0,63}) (\([^\0\n]{1
 # common/version.c of U-Boot: "U-Boot 2024.01 (Jan 08 2024 - ...)"
 _U_BOOT = re.compile(rb"U-Boot (?:SPL )?20[0-9]{2}\.")
 _NUMBERED = re.compile(rb"\) #\d")
-# UTS_VERSION: "#1 SMP PREEMPT Mon Jan  8 ...", also in init_uts_ns.
+# UTS_VERSION: "#1 SMP PREEMPT Mon Jan  8 ..."
 _BUILT = re.compile(rb"#\d[^\n]*")
 # The note that ld writes for --build-id: name size 4, sha1, type 3, "GNU".
 _BUILD_ID = re.compile(rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0(.{20})", re.DOTALL)
@@ -105,8 +105,9 @@ def same_image(a: bytes, b: bytes) -> bool:
 
 def _without_version(plain: bytes) -> bytes:
     """Return a kernel with zeros in place of its build IDs, its version line, and of the number and time in it."""
-    texts = {found[0] for banner in _BANNER.finditer(plain) for found in _BUILT.finditer(banner[0])}
-    for text in {banner[0] for banner in _BANNER.finditer(plain)} | texts:
+    banners = [banner[0] for banner in _BANNER.finditer(plain)]
+    # "uname -v" has only the end of the line.
+    for text in (*banners, *(found[0] for banner in banners for found in _BUILT.finditer(banner))):
         plain = plain.replace(text, bytes(len(text)))
     return _BUILD_ID.sub(lambda found: bytes(len(found[0])), plain)
 
