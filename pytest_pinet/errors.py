@@ -211,8 +211,8 @@ class KernelError(PinetError):
 class BuildError(PinetError):
     """The build under test is at fault, not the lab.
 
-    ``kind`` is one of ``wrong architecture``, ``panic``, ``oops``, ``hang``, ``no login``, ``fell back``, ``no
-    driver``, ``no link``, ``slow link``, ``link drops``, ``no traffic`` and ``mismatch``.
+    ``kind`` is one of ``not built``, ``wrong architecture``, ``panic``, ``oops``, ``hang``, ``no login``, ``fell
+    back``, ``no driver``, ``no link``, ``slow link``, ``link drops``, ``no traffic`` and ``mismatch``.
     """
 
     def __init__(self, message: str, kind: str, excerpt: str = "") -> None:

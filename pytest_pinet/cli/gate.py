@@ -24,7 +24,8 @@ from pytest_pinet.cli.config import (
     spelled,
 )
 from pytest_pinet.cli.options import QUIET
-from pytest_pinet.errors import ConfigError, OutputError, PinetError, sentence
+from pytest_pinet.cli.tree import HEADING, NAMES, built_refs, kernel_config, tree_options
+from pytest_pinet.errors import BuildError, ConfigError, OutputError, PinetError, sentence
 from pytest_pinet.execution.files import exists, is_folder
 from pytest_pinet.execution.names import quoted
 from pytest_pinet.model.verdict import SKIP, STOP
@@ -44,15 +45,30 @@ SUITE_PROFILE = "fast"
 
 @click.command(
     cls=with_sections(
-        {"Known-good build": ["--against"], **SECTIONS, "How to run": ["--dry-run", "--yes", "--json", "--bisect"]}
+        {
+            "Known-good build": ["--against"],
+            HEADING: NAMES,
+            **SECTIONS,
+            "How to run": ["--dry-run", "--yes", "--json", "--bisect"],
+        }
     ),
     context_settings={"ignore_unknown_options": True},
 )
-@click.argument("build", type=FILES)
+@click.argument("build", type=FILES, required=False)
+@tree_options
 @click.option("--bisect", is_flag=True, help=f"For git bisect run: exit with {SKIP} if this build cannot be judged.")
 @click.argument("pytest_args", nargs=-1, type=FILES)
 @settings_options("build")
-def gate(build: str, bisect: bool, pytest_args: tuple[str, ...], **given: object) -> None:
+def gate(
+    build: str | None,
+    tree: str | None,
+    good: str | None,
+    bad: str | None,
+    config: str | None,
+    bisect: bool,
+    pytest_args: tuple[str, ...],
+    **given: object,
+) -> None:
     """Boot BUILD and the known-good build alternately, measure both, and decide whether BUILD may be merged.
 
     BUILD is a build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko. All further arguments are passed to
@@ -62,6 +78,7 @@ def gate(build: str, bisect: bool, pytest_args: tuple[str, ...], **given: object
     \b
     pinet gate out/ --lab bench.yaml --board pi4b   (a kernel, on boards)
     pinet gate macb.ko --exact --nic macb           (a driver, without a board)
+    pinet gate --tree ~/linux --good v6.12 --exact  (a commit, against another)
 
     Each option can also be a variable of the environment (PINET_NIC) or a key of pytest's configuration (pinet_nic). If
     you call pytest yourself, its option is --pinet-nic.
@@ -74,18 +91,47 @@ def gate(build: str, bisect: bool, pytest_args: tuple[str, ...], **given: object
     bisection.
     """
     context = click.get_current_context()
-    if build.startswith("-"):
-        near = near_option(build.partition("=")[0], option_names(context.command))
+    first = build or ""
+    is_option = first.startswith("-")
+    near = near_option(first.partition("=")[0], option_names(context.command)) if is_option else None
+    if is_option and (near or tree is None):
         message = (
-            f"unknown option {quoted(build)}, did you mean '{near}'? Options of pytest come after BUILD"
+            f"unknown option {quoted(first)}, did you mean '{near}'? Options of pytest come after BUILD"
             if near
-            else f"{quoted(build)} is no option of pinet gate; options of pytest come after BUILD"
+            else f"{quoted(first)} is no option of pinet gate; options of pytest come after BUILD"
         )
         raise click.UsageError(message, context)
+    if tree is None:
+        unused = next((name for name, text in (("good", good), ("bad", bad), ("config", config)) if text), None)
+        if unused is not None:
+            raise click.UsageError(f"--{unused} is for --tree DIR, the git repository of the kernel", context)
+        if build is None:
+            raise click.UsageError("name a BUILD, or two commits of a kernel tree: --tree DIR --good REF", context)
+        _gate(build, bisect, pytest_args, given)
+        return
+    if good is None:
+        raise click.UsageError("--tree needs --good REF, the known-good commit", context)
+    if bisect or given["pinet_against"] or (first and not is_option and not _names_tests([first])):
+        wrong = "--bisect" if bisect else "--against" if given["pinet_against"] else f"BUILD ({first})"
+        raise click.UsageError(f"--tree builds both sides itself: leave out {wrong}", context)
+    words = (first, *pytest_args) if first else pytest_args
+    try:
+        plan = bool(given["pinet_dry_run"])
+        with built_refs(tree, good, bad or "HEAD", kernel_config(config, given), plan) as folders:
+            if folders is not None:
+                _gate(folders[1], False, words, {**given, "pinet_against": folders[0]})
+    except BuildError as error:
+        echo(f"pinet: {error}", err=True)
+        sys.exit(1)
+
+
+def _gate(build: str, bisect: bool, pytest_args: tuple[str, ...], given: Mapping[str, object]) -> None:
+    """Run the tests, and exit with the decision."""
     import pytest
 
     from pytest_pinet.builds.load import load_build
 
+    context = click.get_current_context()
     if bisect:
         try:
             load_build(build)

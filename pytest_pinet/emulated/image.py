@@ -118,8 +118,10 @@ def cache() -> Path:
 
 
 @contextmanager
-def locked(folder: Path, say: Report = lambda _: None, timeout_s: float = LOCK_S) -> Iterator[None]:
+def locked(folder: Path, say: Report = lambda _: None, timeout_s: float = LOCK_S) -> Iterator[int]:
     """Lock a folder of the cache for this process. ``say`` gets the process for which this one waits.
+
+    Yields the descriptor of the lock: a process that inherits it keeps the lock, too.
 
     Raises LabError if the folder cannot be written, or if another process keeps the lock for ``timeout_s``.
     """
@@ -131,7 +133,7 @@ def locked(folder: Path, say: Report = lambda _: None, timeout_s: float = LOCK_S
     with lock:
         _take(lock, folder, say, timeout_s)
         try:
-            yield
+            yield lock.fileno()
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
@@ -166,7 +168,7 @@ def _take(lock: TextIO, folder: Path, say: Report, timeout_s: float) -> None:
 def _unwritable(folder: Path, error: OSError) -> LabError:
     where = f" ({error.filename})" if error.filename else ""
     return LabError(
-        f"{folder}, the cache for emulated boards, cannot be written: {error.strerror}{where}",
+        f"{folder}, a cache of pinet, cannot be written: {error.strerror}{where}",
         "free disk space there, or set XDG_CACHE_HOME to another folder",
     )
 

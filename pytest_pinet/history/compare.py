@@ -11,6 +11,7 @@ from pytest_pinet.history.points import Point
 from pytest_pinet.history.trends import counts, differences_of
 from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, RunPlace
 from pytest_pinet.judge.days import compare_sets
+from pytest_pinet.judge.words import words_of
 from pytest_pinet.model.figures import GOODPUT, Better, Figure
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.verdict import COMPARED, GOOD, Verdict
@@ -98,7 +99,7 @@ def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) 
     found = replace(found, change=new / old - 1 if old and new is not None else None)
     if not a_bps or not b_bps:
         return _by_intervals(found, a, b, a_bps, b_bps, tolerance)
-    judged = compare_sets(placed(a, a_bps), placed(b, b_bps), Tolerance(Share(tolerance)))
+    judged = compare_sets(placed(a, a_bps), placed(b, b_bps), Tolerance(Share(tolerance)), words=words_of(kind))
     if len(a) >= LEAST_RUNS:
         return replace(found, verdict=judged.verdict, why=judged.why)
     few = _by_intervals(found, a, b, a_bps, b_bps, tolerance)

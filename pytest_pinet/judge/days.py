@@ -17,6 +17,7 @@ from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.spread import NINE_OF_TEN, UNKNOWN, Noise, combined
 from pytest_pinet.judge.statistics import HALF_ZONE, lasting_bound, normal, percent, student, variance
 from pytest_pinet.judge.two_levels import Unit, two_levels
+from pytest_pinet.judge.words import GOODPUT, Words
 from pytest_pinet.model.quantities import Bitrate, Tolerance
 
 # A tolerance with an absolute part may be larger than the goodput.
@@ -31,13 +32,16 @@ def days_of(runs: Baseline) -> int:
     return len({place.day for place, _ in runs.placed})
 
 
-def compare_sets(old: Baseline, new: Baseline, tolerance: Tolerance, error_rate: float = 0.01) -> Difference:
+def compare_sets(
+    old: Baseline, new: Baseline, tolerance: Tolerance, error_rate: float = 0.01, words: Words = GOODPUT
+) -> Difference:
     """Compare the runs of ``new`` with the runs of ``old``; both have at least one run with a value.
 
     The levels of days and sessions vary as in the gate (`day_spread`, with its prior). A day or session that both sets
     share cancels: a variance counts with the square of the difference of its weights in both means. As in the gate,
     the test distinguishes a slowdown that may pass from one that must be found (`zone_of`). The degrees of freedom of
-    the sum come from its parts (Satterthwaite 1946).
+    the sum come from its parts (Satterthwaite 1946). ``words``: if the value is better low, the runs have its inverse,
+    and the difference the value's own change.
     """
     a, b = ([math.log(run.bps) for _, run in one.placed] for one in (old, new))
     sessions = [[(place.day, place.session) for place, _ in one.placed] for one in (old, new)]
@@ -69,8 +73,13 @@ def compare_sets(old: Baseline, new: Baseline, tolerance: Tolerance, error_rate:
         result = Relation.FASTER
     elif change > -allowed + needed:
         result = Relation.SAME
-    relative, low, high = (math.expm1(min(one, MOST_CHANGE)) for one in (change, change - half, change + half))
-    why = f"{result}: {relative * 100:+.1f} % ({low * 100:+.1f} to {high * 100:+.1f} %), tolerance {tolerance}; "
+    relative, *ends = (
+        words.change(math.expm1(max(min(one, MOST_CHANGE), -MOST_CHANGE)))
+        for one in (change, change - half, change + half)
+    )
+    low, high = sorted(ends)
+    word = {Relation.SLOWER: words.worse, Relation.FASTER: words.better}.get(result, result)
+    why = f"{word}: {relative * 100:+.1f} % ({low * 100:+.1f} to {high * 100:+.1f} %), tolerance {tolerance}; "
     why += f"{len(b)} run{'s' if len(b) > 1 else ''} against {len(a)}"
     if of_days:
         why += f"; their days may differ by {percent(student(1 - error_rate, spread.freedom) * math.sqrt(of_days))}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pytest_pinet.judge.baseline import Baseline, Reference
 from pytest_pinet.judge.days import against_baseline, zone_of
 from pytest_pinet.judge.extras import STRICT_REASON
-from pytest_pinet.judge.gate import GatePlan, days_text, first_decision, gating, known_of, settled
+from pytest_pinet.judge.gate import GatePlan, days_text, first_decision, gating, improved, known_of, settled
 from pytest_pinet.judge.profile import most_specific, tolerance_of
 from pytest_pinet.judge.sequential import Against
 from pytest_pinet.judge.shares import Events, ShareRule
@@ -96,7 +96,8 @@ def judge_figure(
     over = plan.profile.more(spent_s, 0.0) < 1
     limit = most_specific(plan.limits, key, Metric(figure.name)) if figure.name in METRICS else None
     baseline = None if limit is not None else reference.baseline
-    threshold = below_baseline(figure, baseline, figure_tolerance(figure, plan.limits, key))
+    tolerance = figure_tolerance(figure, plan.limits, key)
+    threshold = below_baseline(figure, baseline, tolerance)
     threshold = threshold if limit is None else limit.threshold()
     if value is None:
         why = f"no connection gave a value of {figure.name}: {connections[-1].excluded}"
@@ -110,7 +111,7 @@ def judge_figure(
     found = replace(found, verdict=verdict, reason=reason, limit=threshold)
     if figure.unit == "share" and figure.better is Better.DOWN:
         return _by_misses(found, threshold, plan, over)
-    return _by_level(figure, found, threshold, connections, plan, replace(reference, baseline=baseline))
+    return _by_level(figure, found, threshold, connections, plan, replace(reference, baseline=baseline), tolerance)
 
 
 def _by_level(
@@ -120,6 +121,7 @@ def _by_level(
     connections: Sequence[Connection],
     plan: GatePlan,
     reference: Reference,
+    tolerance: float,
 ) -> FigureRuling:
     noise = UNMEASURED if reference.noise.assumed else reference.noise
     words, baseline, spread = words_of(figure), gating(reference.baseline), None
@@ -135,6 +137,8 @@ def _by_level(
     final = settled(found, least, decision, decision.outcome, words)
     if spread is not None:
         final = replace(final, reason=f"{final.reason}; {days_text(spread, decision, plan.error_rate, against)}")
+    if baseline is not None:
+        final = improved(final, baseline, tolerance, figure.show(figure.of_rate(baseline.figure.bps)))
     if final.interval is not None:
         low, high = sorted(figure.of_rate(bps) for bps in final.interval)
         final = replace(final, interval=(low, high))

@@ -153,7 +153,9 @@ def rule_on(
     final = replace(settled(judged, judged.limit.rate, decision, decision.outcome), error_rate=plan.error_rate)
     if spread is not None:
         final = replace(final, reason=f"{final.reason}; {days_text(spread, decision, plan.error_rate, against)}")
-    return Ruling(_improved(final, limit, baseline))
+    bound = limit.bound if limit is not None else None
+    tolerance = bound if isinstance(bound, Tolerance) else DEFAULT_TOLERANCE
+    return Ruling(improved(final, baseline, tolerance.relative.fraction, str(baseline and baseline.figure)))
 
 
 def first_decision(
@@ -203,19 +205,17 @@ def gating(baseline: Baseline | None) -> Baseline | None:
     return baseline if baseline is not None and len(baseline.runs) >= LEAST_RUNS else None
 
 
-def _improved(judged: DirectionJudgement, limit: Limit | None, baseline: Baseline | None) -> DirectionJudgement:
-    """Make a pass improved if it is certainly better than the baseline by more than the tolerance.
+def improved(judged: J, baseline: Baseline | None, tolerance: float, shown: str) -> J:
+    """Make a pass improved if it is certainly better than the baseline, which is ``shown``, by more than the tolerance.
 
-    It takes a baseline of ENOUGH_DAYS days: one or two days may have shown only the lower of two levels. A late
-    "improved" does no harm.
+    The interval of ``judged`` is one of rates (bit/s). It takes a baseline of ENOUGH_DAYS days: one or two days may
+    have shown only the lower of two levels. A late "improved" does no harm.
     """
     if baseline is None or judged.interval is None or judged.verdict is not Verdict.PASS:
         return judged
-    bound = limit.bound if limit is not None else None
-    relative = bound.relative.fraction if isinstance(bound, Tolerance) else DEFAULT_TOLERANCE.relative.fraction
-    if judged.interval[0] <= baseline.figure.bps * (1 + relative):
+    if judged.interval[0] <= baseline.figure.bps * (1 + tolerance):
         return judged
-    better = f"{judged.reason}; better than the baseline {baseline.figure}"
+    better = f"{judged.reason}; better than the baseline {shown}"
     days = {place.day for place, _ in baseline.placed}
     if len(days) < ENOUGH_DAYS:
         few = f"a baseline of {len(days)} day{'' if len(days) == 1 else 's'}" if all(days) else "runs of unknown days"

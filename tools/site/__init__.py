@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from benchmarks.driver_changes.changes import CHANGES
 from benchmarks.driver_changes.table import load, table
+from pytest_pinet.tree.builder import small_config
 from tools.site.commands import commands
 from tools.site.docstrings import errors, fixtures, gate_calls, hooks, public_names
 from tools.site.exact_boards import exact_boards_table
@@ -31,6 +32,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "lab-file": lab_file,
     "results": results,
     "exact-boards": exact_boards_table,
+    "small-config": lambda: f"```kconfig\n{small_config().text}```",
     "driver-changes": lambda: "\n".join(table(CHANGES, load())),
     "fixtures": fixtures,
     "gate-calls": gate_calls,

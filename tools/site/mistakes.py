@@ -78,6 +78,15 @@ MISTAKES = (
         "which runs can be reported.",
     ),
     Group(
+        "Commits of a kernel tree",
+        ERRORS,
+        ("tree/*", "cli/tree.py"),
+        "The folder of `--tree` is no git repository of the kernel, it does not have a commit or a defconfig of this "
+        "name, or the file of `--config` is no configuration.",
+        "Correct the option, or fetch the commit first. [Two commits of a kernel "
+        "tree](../how-to/exact-gate.md#two-commits-of-a-kernel-tree)",
+    ),
+    Group(
         "Builds under test",
         ERRORS,
         ("builds/*", "lab/deploy/*", "ab/*", "exact/*"),

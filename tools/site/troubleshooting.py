@@ -52,6 +52,14 @@ GROUPS = (
         "`~/.cache/pinet/emulated` if a card is damaged; it is made again.",
     ),
     Group(
+        "A commit of a kernel tree cannot be built on this machine",
+        ("LabError",),
+        ("tree/*",),
+        "A program is missing, the disk of the cache is full, a compiler was killed because memory ran out, or the "
+        "repository is a partial clone that lacks files of the commit.",
+        "Install what the message names. Delete `~/.cache/pinet/trees` to free its space; it is made again.",
+    ),
+    Group(
         "An exact board does not start",
         ("LabError",),
         ("exact/*",),

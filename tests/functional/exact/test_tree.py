@@ -13,7 +13,7 @@ import pytest
 
 from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.exact.qemu import PROGRAM, unpacked_folder
-from tests.support.console_blocks import DOCS
+from pytest_pinet.tree.builder import small_config
 from tests.support.driver_builds import PATCHES
 from tests.support.gate_project import PINET
 from tests.support.kernel_source import NEEDED, configure, make, run, unpacked_source
@@ -51,17 +51,11 @@ def source(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(found)
 
 
-def small_configuration() -> str:
-    """Return the configuration of the how-to."""
-    (found,) = re.findall(r"^```kconfig\n(.*?)^```", (DOCS / "how-to" / "exact-gate.md").read_text(), re.M | re.S)
-    return str(found)
-
-
 def test_the_folder_of_make_is_gated_on_all_boards_and_longer_functions_are_named_with_their_lines(
     source: Path, tmp_path: Path, environment: Mapping[str, str]
 ) -> None:
     out_folder = tmp_path / "out"
-    configure(source, out_folder, small_configuration())
+    configure(source, out_folder, small_config().text)
     run(*make(source, out_folder), f"-j{os.cpu_count()}", "Image", "modules")
     shutil.copytree(out_folder, tmp_path / "good", symlinks=True)
     if unpacked_folder().is_dir():

@@ -21,6 +21,8 @@ def test_large(link, gate):
 """
 METRIC = "pi3b:onboard/pair/transactions-sockperf-tcp-s60000-transactions"
 RUNS = 5
+# Seven runs take two minutes.
+pytestmark = pytest.mark.slow
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,7 @@ def test_ping(link, gate):
 """
 
 
+@pytest.mark.slow
 def test_boots_without_a_link_are_bad_boots_and_no_error_of_the_lab(new_project: NewProject, gate_lab: GateLab) -> None:
     project = new_project({"test_it.py": WITHOUT_A_LINK})
     gate_lab.degrade("pi3b-1:onboard", "--down")

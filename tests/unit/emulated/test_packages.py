@@ -223,7 +223,7 @@ def test_old_cards_of_a_lab_that_was_never_stopped_are_removed(tmp_path: Path) -
 def test_a_cache_that_cannot_be_written_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    message = r"/file/pinet/emulated, the cache for emulated boards, cannot be written: Not a directory"
+    message = r"/file/pinet/emulated, a cache of pinet, cannot be written: Not a directory"
     with pytest.raises(LabError, match=message) as caught, locked(cache()):
         pass
     assert "XDG_CACHE_HOME" in str(caught.value)

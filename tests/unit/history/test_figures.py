@@ -156,5 +156,6 @@ def test_two_sets_of_runs_compare_on_the_better_side() -> None:
     (slower,) = compared(RunSet("A", a), RunSet("B", b), 0.03)
     assert slower.word == "slower"
     assert slower.change == pytest.approx(0.2, abs=0.01)
+    assert slower.why.startswith("worse: +20.")
     (faster,) = compared(RunSet("A", b), RunSet("B", a), 0.03)
     assert faster.word == "faster"

@@ -187,6 +187,17 @@ def test_a_value_without_a_limit_is_judged_by_its_baseline(figure: Figure, value
     assert "; baseline of 8 days, assumes days differ by less than " in found.reason
 
 
+@pytest.mark.parametrize(("figure", "value", "better"), [(RATE, 8000.0, 12000.0), (TIME, 0.0012, 0.0008)])
+def test_a_value_far_better_than_its_baseline_is_improved(figure: Figure, value: float, better: float) -> None:
+    given = samples(figure, *(better * (1 + share) for share in (0.01, -0.01, 0.005, 0.0, -0.005, 0.01)))
+    plan = GatePlan([], PROFILES["standard"])
+    found = judge_figure(figure, given, SECONDS, KEY, plan, accepted(figure, value)).judgement
+    assert found.verdict is Verdict.IMPROVED
+    assert found.reason.endswith(f"; better than the baseline {figure.show(value)}: see 'pinet accept'")
+    found = judge_figure(figure, given, SECONDS, KEY, plan, accepted(figure, value, days=2)).judgement
+    assert (found.verdict, found.reason.endswith("a baseline of 3 days can")) == (Verdict.PASS, True)
+
+
 def test_an_absolute_limit_and_a_tolerance_of_the_call_come_before() -> None:
     given, reference = samples(RATE, *(5000 + at for at in range(6))), accepted(RATE, 8000)
     for limits, words in (
