@@ -36,7 +36,6 @@ SECTIONS: dict[str, dict[str, str]] = {
         "merge": "Join the parts of a gate that ran as several jobs, to one verdict.",
         "watch": "Count rare events of boards: stalls, link drops, reboots.",
         "compare": "Compare two runs or builds, or one run with published values.",
-        "boards-for": "Name the exact boards for the changed files of a kernel.",
     },
     "Look at results": {
         "summary": "Show one run, the last by default: its verdict and its results.",
@@ -61,6 +60,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "demo": "Show a gate: pass, fail, pass. Undo it with --remove.",
         "lab": "Start, stop and show a virtual lab, and inject faults.",
         "emulated": "Create the SD card image of emulated boards; fetch kernels.",
+        "boards-for": "Name the exact boards for the changed files of a kernel.",
     },
     "Settings": {
         "config": "Show each setting of a run, and where its value was written.",

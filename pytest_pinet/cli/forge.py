@@ -72,8 +72,8 @@ def comment(answers: tuple[str, ...], commit: str, link: str, output: str | None
     """Write the comment on a pull request from the answers of its jobs, as Markdown.
 
     FOLDER is the artifact of one job, with the name of its board and with its results.json. Nothing else is read, and
-    nothing in this file is trusted, because the code of the pull request ran in that job. Each text is escaped, so that it
-    becomes no markup, link, mention or command. A FOLDER without a readable results.json has no answer.
+    nothing in this file is trusted, because the code of the pull request ran in that job. Each text is escaped, so that
+    it becomes no markup, link, mention or command. A FOLDER without a readable results.json has no answer.
     """
     from pytest_pinet.report.comment import comment_markdown
 
