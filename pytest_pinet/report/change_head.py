@@ -252,7 +252,7 @@ def _functions(found: Verdict, results: Sequence[ResultRecord]) -> str:
     rows = [own for own in rows if own]
     if not rows:
         return ""
-    own = max(rows, key=lambda one: (-one[0].importance, abs(one[0].record.change)))
+    own = max(rows, key=lambda one: (not one[0].record.same_code, -one[0].importance, abs(one[0].record.change)))
     many = sum(map(len, rows))
     of = f"first of {many} functions" if many > 1 else "the only function"
     return f"{of} that changed: {_function(own[0].record)}"
