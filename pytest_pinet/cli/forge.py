@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 # The results of a gate on one board have less than 1 MiB.
 _MOST_BYTES = 8 << 20
 _RESULTS = "results.json"
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_MOST_COMMANDS, _LONGEST = 8, 500
 
 
 @click.command(cls=PinetCommand)
@@ -78,7 +82,26 @@ def comment(answers: tuple[str, ...], commit: str, link: str, output: str | None
     from pytest_pinet.report.comment import comment_markdown
 
     found = {Path(one).name: _answer(Path(one)) for one in answers}
-    write_output([comment_markdown(found, commit=commit, link=link)], output)
+    runs = [run for run in found.values() if not isinstance(run, str)]
+    commands = dict.fromkeys(line for run in runs[:_MOST_COMMANDS] for line in _commands(run))
+    write_output([comment_markdown(found, list(commands), commit, link)], output)
+
+
+def _commands(run: RunRecord) -> Iterator[str]:
+    """Yield the commands that repeat the gate of two commits on an exact board, and that boot the board by itself."""
+    from pytest_pinet.exact.board import shell_line
+
+    for result in run.results[:1]:
+        if (exact := result.exact) is None or run.change is None:
+            continue
+        sources = [build.source for build in (run.change.a, run.change.b) if build.source is not None]
+        if len(commits := [one.commit for one in sources if _COMMIT.fullmatch(one.commit)]) == 2:
+            words = ["--tree", ".", "--good", commits[0], "--bad", commits[1], "--exact", "--nic", exact.nic]
+            yield shlex.join(["pinet", "gate", *words])
+        cmdline = (result.build.get("cmdline") or "")[:_LONGEST]
+        if line := shell_line(exact.machine, exact.device, exact.processors, cmdline):
+            yield f"# The machine of {exact.nic}, QEMU {exact.qemu}; pinet makes the initramfs, and models of NICs:"
+            yield line
 
 
 def _answer(folder: Path) -> RunRecord | str:

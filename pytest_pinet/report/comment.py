@@ -40,11 +40,12 @@ def comment_markdown(
     lines = [_line(*one) for one in shown.items()]
     lines += [f"- and {more} more"] if (more := len(answers) - len(shown)) > 0 else []
     lines = lines or ["No board has an answer: none executes the changed files, or the gate ended early."]
-    about = filter(None, [f"commit {commit[:12]}" if commit else "", f"[the job]({link})" if link else ""])
+    about = [*filter(None, (f"commit {commit[:12]}" if commit else "", f"[the job]({link})" if link else ""))]
     runs = [run for run in shown.values() if isinstance(run, RunRecord)]
     ends = [["", *folded("Repeat it", commands).splitlines()]] if commands else []
     ends += [["", escaped(meant[:_LONGEST])] for meant in dict.fromkeys(map(emulated_sentence, runs)) if meant]
-    end = "\n".join([*chain.from_iterable(ends), "", f"<sub>{', '.join(about)}</sub>", ""])
+    ends += [["", f"<sub>{', '.join(about)}</sub>"]] if about else []
+    end = "\n".join([*chain.from_iterable(ends), ""])
     text = "\n".join([MARK, *lines, ""])
     for run in runs:
         if any(map(function_rows, by_nic(run.results).values())):
