@@ -5,13 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 
 from pytest_pinet.ab.boots import known_good_error
+from pytest_pinet.builds.archives import Unreadable
+from pytest_pinet.builds.module_code import compare_modules
 from pytest_pinet.errors import BuildError, ConfigError, InvalidMeasurement, PinetError, UnsupportedError
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.measure import ExactBench, stock_build, stock_release
 from pytest_pinet.exact.payload import OPTIONAL, VLAN_MODULE, Payload, module_names
-from pytest_pinet.judge.exact import MOST_BOOTS, ExactChange, ExactLimits, differs_beside_build, judge_exact
+from pytest_pinet.judge.exact import (
+    MOST_BOOTS,
+    ExactChange,
+    ExactLimits,
+    changed_modules,
+    differs_beside_build,
+    judge_exact,
+)
 from pytest_pinet.judge.turns import Side
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import VLAN, ExactIdentity, MadeExactBoot
@@ -79,7 +89,7 @@ class QemuMachines:
             # The reason for more boots stays on the line of progress.
             return booted(payload.vary(number), say if number == 0 else lambda _: None, [self._stop])
 
-        return PlannedExactBoot(boots, make)
+        return PlannedExactBoot(boots, make, payload.files)
 
     def stop(self) -> None:
         self._stop.set()
@@ -183,11 +193,22 @@ class ExactSeries:
                 self._broken = known_good_error(error, self._name_of_a)
                 raise self._broken from error
 
+    @cached_property
+    def _code(self) -> Mapping[str, Sequence[str]] | None:
+        """The functions with other code in B, by module; None if this is not known of each changed module."""
+        a, b = (self._boots[0, side].boot.identity for side in Side)
+        modules_a, modules_b = (self._plans[side].modules for side in Side)
+        try:
+            found = {name: compare_modules(modules_a[name], modules_b[name]) for name in changed_modules(a, b)}
+        except (KeyError, Unreadable):
+            return None
+        return {name: (*one.changed, *one.came, *one.went) for name, one in found.items()}
+
     def _judged(self, limits: ExactLimits) -> ExactChange:
         a, b = ({number: made.boot for (number, own), made in self.boots.items() if own is side} for side in Side)
         if why := differs_beside_build(a[0].identity, b[0].identity):
             raise InvalidMeasurement(f"{self._nic}: {why}")
-        found = judge_exact(a[0], b[0], limits, (a, b))
+        found = judge_exact(a[0], b[0], limits, (a, b), self._code)
         if found.missing or not found.windows:
             why = "; ".join(found.missing) or "neither boot has a window of traffic"
             raise InvalidMeasurement(f"{self._nic}: the boots cannot be compared: {why}")

@@ -21,6 +21,8 @@ _BANNER = re.compile(rb"Linux version ([0-9][A-Za-z0-9._+~-]{0,63}) (\([^\0\n]{1
 # common/version.c of U-Boot: "U-Boot 2024.01 (Jan 08 2024 - ...)"
 _U_BOOT = re.compile(rb"U-Boot (?:SPL )?20[0-9]{2}\.")
 _NUMBERED = re.compile(rb"\) #\d")
+# UTS_VERSION: "#1 SMP PREEMPT Mon Jan  8 ..."
+_BUILT = re.compile(rb"#\d[^\n]*")
 # The note that ld writes for --build-id: name size 4, sha1, type 3, "GNU".
 _BUILD_ID = re.compile(rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0(.{20})", re.DOTALL)
 _MAGICS = {
@@ -94,6 +96,20 @@ def unpacked_kernel(data: bytes) -> bytes:
     """Return the kernel of an image that ``read_image`` accepts. Raises Unreadable."""
     plain = unpacked(bootable(data))
     return _unpacked_by_itself(plain, _by_magic(plain))
+
+
+def same_image(a: bytes, b: bytes) -> bool:
+    """Return whether two images are equal beside the kernel's version texts and the build IDs. Raises Unreadable."""
+    return _without_version(unpacked_kernel(a)) == _without_version(unpacked_kernel(b))
+
+
+def _without_version(plain: bytes) -> bytes:
+    """Return a kernel with zeros in place of its build IDs, its version line, and of the number and time in it."""
+    banners = [banner[0] for banner in _BANNER.finditer(plain)]
+    # "uname -v" has only the end of the line.
+    for text in (*banners, *(found[0] for banner in banners for found in _BUILT.finditer(banner))):
+        plain = plain.replace(text, bytes(len(text)))
+    return _BUILD_ID.sub(lambda found: bytes(len(found[0])), plain)
 
 
 def _unpacked_by_itself(plain: bytes, arch: str | None) -> bytes:
@@ -273,17 +289,18 @@ def read_module(data: bytes, path: str) -> ModuleId:
 # Fields of the header of a 64-bit file: the place of its section headers, and the size and number of these.
 _HEADERS_AT, _SIZES_AT, _HEAD = 40, 58, 64
 _SECTION = struct.Struct("<IIQQQQIIQQ")
-_NULL, _PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOBITS = 0, 1, 2, 3, 4, 8
-_ALLOC = 2
+_NULL, _PROGBITS, SYMTAB, _STRTAB, RELA, NOBITS = 0, 1, 2, 3, 4, 8
+ALLOC = 2
 # 0 and 1: none. The last one is the size of the largest pages of arm64.
 _ALIGNMENTS = frozenset([0, *(1 << bits for bits in range(17))])
 # Types of the kernel for BPF programs. Code does not depend on them.
 _TYPES = b".BTF"
 _PADDING = b".pinet.padding"
+DAMAGED = "its ELF sections are damaged"
 
 
 @dataclass(frozen=True)
-class _Section:
+class Section:
     """A section header of ELF, and the contents."""
 
     name: int = 0
@@ -305,30 +322,37 @@ def loaded_part(data: bytes, padding: int = 0) -> bytes:
     Symbols stay. Sections keep their numbers, because symbols and relocations name sections by number: a section that
     goes becomes an empty one. Raises Unreadable if the data is damaged, or no 64-bit little-endian ELF file.
     """
-    if data[:6] != b"\x7fELF\x02\x01" or len(data) < _HEAD:
-        raise Unreadable("it is not a 64-bit little-endian ELF file")
+    sections, names = read_sections(data)
     try:
-        sections, names = _read(data)
         kept = _kept(sections, names)
-    except (struct.error, IndexError, ValueError, OverflowError):
-        raise Unreadable("its ELF sections are damaged") from None
+    except (IndexError, ValueError):
+        raise Unreadable(DAMAGED) from None
     if padding:
         text = kept[names].data
         kept[names] = replace(kept[names], data=text + _PADDING + b"\0")
-        kept.append(_Section(len(text), _PROGBITS, _ALLOC, alignment=16, data=bytes(padding)))
+        kept.append(Section(len(text), _PROGBITS, ALLOC, alignment=16, data=bytes(padding)))
     return _written(data[:_HEAD], kept)
 
 
-def _read(data: bytes) -> tuple[list[_Section], int]:
-    """Return the sections, and the number of the section with their names. Raises ValueError for damage."""
+def read_sections(data: bytes) -> tuple[list[Section], int]:
+    """Return the sections of an ELF file, and the number of the section with their names. Raises Unreadable."""
+    if data[:6] != b"\x7fELF\x02\x01" or len(data) < _HEAD:
+        raise Unreadable("it is not a 64-bit little-endian ELF file")
+    try:
+        return _read(data)
+    except (struct.error, ValueError, OverflowError):
+        raise Unreadable(DAMAGED) from None
+
+
+def _read(data: bytes) -> tuple[list[Section], int]:
     (start,) = struct.unpack_from("<Q", data, _HEADERS_AT)
     size, count, names = struct.unpack_from("<HHH", data, _SIZES_AT)
     if size != _SECTION.size or not 0 < names < count:
         raise ValueError("no section headers")
     found, total = [], 0
     for index in range(count):
-        one = _Section(*_SECTION.unpack_from(data, start + index * size))
-        held = one.type not in (_NULL, _NOBITS)
+        one = Section(*_SECTION.unpack_from(data, start + index * size))
+        held = one.type not in (_NULL, NOBITS)
         total += one.size if held else 0
         if one.alignment not in _ALIGNMENTS or (held and one.offset + one.size > len(data)) or total > len(data):
             raise ValueError("a section has an impossible place, size or alignment")
@@ -336,18 +360,18 @@ def _read(data: bytes) -> tuple[list[_Section], int]:
     return found, names
 
 
-def _kept(sections: list[_Section], names: int) -> list[_Section]:
+def _kept(sections: list[Section], names: int) -> list[Section]:
     """Return the sections that the kernel loads, and empty ones in place of all others."""
     text = sections[names].data
     types = {index for index, one in enumerate(sections) if text[one.name : text.index(b"\0", one.name)] == _TYPES}
-    loaded = {index for index, one in enumerate(sections) if one.flags & _ALLOC} - types
-    loaded |= {index for index, one in enumerate(sections) if one.type == _RELA and one.info in loaded}
-    tables = {index for index, one in enumerate(sections) if one.type == _SYMTAB}
+    loaded = {index for index, one in enumerate(sections) if one.flags & ALLOC} - types
+    loaded |= {index for index, one in enumerate(sections) if one.type == RELA and one.info in loaded}
+    tables = {index for index, one in enumerate(sections) if one.type == SYMTAB}
     loaded |= tables | {names} | {sections[index].link for index in tables}
-    return [one if index in loaded else _Section() for index, one in enumerate(sections)]
+    return [one if index in loaded else Section() for index, one in enumerate(sections)]
 
 
-def _written(head: bytes, sections: list[_Section]) -> bytes:
+def _written(head: bytes, sections: list[Section]) -> bytes:
     """Return a file with these sections one after the other, and their headers behind them."""
     file, headers = bytearray(head), bytearray()
     for one in sections:
@@ -356,7 +380,7 @@ def _written(head: bytes, sections: list[_Section]) -> bytes:
             file += bytes(-len(file) % max(one.alignment, 1))
             offset = len(file)
             file += one.data
-        size = len(one.data) if one.type != _NOBITS else one.size
+        size = len(one.data) if one.type != NOBITS else one.size
         headers += _SECTION.pack(
             one.name, one.type, one.flags, one.address, offset, size, one.link, one.info, one.alignment, one.entry
         )

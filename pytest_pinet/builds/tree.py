@@ -21,7 +21,7 @@ from pytest_pinet.builds.cache import read_once
 from pytest_pinet.builds.kernel_files import is_module, name_of, read_module
 from pytest_pinet.errors import ChangedBuildError
 from pytest_pinet.execution.files import is_file, is_folder
-from pytest_pinet.model.build import BuildFile, ModuleId
+from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, ModuleId
 
 # Modules that a system uses without any device: protocols, queueing, checksums of packets.
 _SYSTEM = (
@@ -158,6 +158,15 @@ def with_dependencies(modules: Mapping[str, ModuleId], names: Iterable[str]) -> 
             found[name] = modules[name]
             queue += [*modules[name].depends, *modules[name].softdeps]
     return sorted(found.values(), key=lambda module: module.path)
+
+
+def module_files(build: Build) -> dict[str, Path]:
+    """Return the file of each module of a build, by the module's name. Raises OSError and Unreadable."""
+    trees = [Path(file.path) for file in build.of(BuildFileRole.MODULES)]
+    found = {name: tree / module.path for tree in trees for name, module in build.modules.items()}
+    for file in build.of(BuildFileRole.MODULE):
+        found[read_module(Path(file.path).read_bytes(), file.path).name] = Path(file.path)
+    return found
 
 
 def built_in_modules(tree: Path) -> set[str]:

@@ -11,8 +11,8 @@ from importlib import resources
 from pathlib import Path
 
 from pytest_pinet.builds.archives import Unreadable, unpacked
-from pytest_pinet.builds.kernel_files import loaded_part, page_kib, read_module
-from pytest_pinet.builds.tree import built_in_modules
+from pytest_pinet.builds.kernel_files import loaded_part, page_kib
+from pytest_pinet.builds.tree import built_in_modules, module_files
 from pytest_pinet.emulated.packages import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import CapabilityError, ConfigError, LabError, UnfitBuildError
@@ -150,7 +150,7 @@ def make_payload(
     build = build or base
     kernel_of = build if build.kernel is not None else base
     _check_processor(kernel_of, build)
-    paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
+    paths = {**module_files(kernel_of), **(module_files(build) if build is not kernel_of else {})}
     if build is not kernel_of:
         _check_fit(build, kernel_of, paths)
     image = _image(*kernel_of.of(BuildFileRole.KERNEL))
@@ -322,14 +322,6 @@ def _needs_signatures(config: Mapping[str, str], words: Sequence[str]) -> bool:
     """Return whether the kernel refuses modules without the signature, which is behind the end of their files."""
     asked = ("module.sig_enforce", "lockdown=")
     return config.get("CONFIG_MODULE_SIG_FORCE") == "y" or any(word.startswith(asked) for word in words)
-
-
-def _modules(build: Build) -> dict[str, Path]:
-    trees = [Path(file.path) for file in build.of(BuildFileRole.MODULES)]
-    found = {name: tree / module.path for tree in trees for name, module in build.modules.items()}
-    for file in build.of(BuildFileRole.MODULE):
-        found[read_module(Path(file.path).read_bytes(), file.path).name] = Path(file.path)
-    return found
 
 
 def _load_order(board: ExactBoard, known: Mapping[str, ModuleId], traffic: Sequence[str]) -> list[str]:

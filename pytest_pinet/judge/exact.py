@@ -22,6 +22,7 @@ from pytest_pinet.judge.exact_functions import (
     changes,
     counts_of,
     explaining,
+    functions_of,
     pairs,
 )
 from pytest_pinet.judge.statistics import percent
@@ -162,10 +163,17 @@ def differs_beside_build(a: ExactIdentity, b: ExactIdentity) -> str:
 Boots = Mapping[int, ExactBoot]
 
 
-def judge_exact(a: ExactBoot, b: ExactBoot, limits: ExactLimits, more: tuple[Boots, Boots] = ({}, {})) -> ExactChange:
+def judge_exact(
+    a: ExactBoot,
+    b: ExactBoot,
+    limits: ExactLimits,
+    more: tuple[Boots, Boots] = ({}, {}),
+    code: Mapping[str, Collection[str]] | None = None,
+) -> ExactChange:
     """Judge each window of B by the same window of A.
 
-    ``more`` are further boots of A and of B by the number of their meaningless change.
+    ``more`` are further boots of A and of B by the number of their meaningless change. ``code`` are the names of the
+    functions whose code differs, by module; None if this is not known.
     """
     boots = {0: a, **more[0]}, {0: b, **more[1]}
     names_a, names_b = (
@@ -174,7 +182,7 @@ def judge_exact(a: ExactBoot, b: ExactBoot, limits: ExactLimits, more: tuple[Boo
     )
     missing = [f"{name} was measured with {side} only" for side, own, other in
                (("A", names_a, names_b), ("B", names_b, names_a)) for name in own if name not in other]  # fmt: skip
-    comparison = _Comparison(*boots, limits)
+    comparison = _Comparison(*boots, limits, None if code is None else functions_of(code))
     windows = tuple(comparison.judged(name) for name in names_a if name in names_b)
     return ExactChange(windows, tuple(missing), comparison.modules)
 
@@ -188,8 +196,8 @@ def unjudged(found: ExactChange) -> ExactChange:
 class _Comparison:
     """Compares windows of boots of A and of B by the numbers of their meaningless changes."""
 
-    def __init__(self, a: Boots, b: Boots, limits: ExactLimits) -> None:
-        self._a, self._b, self._limits = a, b, limits
+    def __init__(self, a: Boots, b: Boots, limits: ExactLimits, code: Collection[Function] | None) -> None:
+        self._a, self._b, self._limits, self._code = a, b, limits, code
         self._identity = a[0].identity
         # Each boot is compared with several others.
         self._counts_a, self._counts_b = ({number: counts_of(boot) for number, boot in own.items()} for own in (a, b))
@@ -232,7 +240,14 @@ class _Comparison:
         if (numbers := (number_a, number_b)) not in self._paired:
             self._paired[numbers] = pairs(self._counts_a[number_a], self._counts_b[number_b])
         functions = changes(
-            a, b, self._paired[numbers], self.modules, self._identity, self._limits.of_function, (per_a, per_b)
+            a,
+            b,
+            self._paired[numbers],
+            self.modules,
+            self._identity,
+            self._limits.of_function,
+            (per_a, per_b),
+            self._code,
         )
         total_a, total_b = _total(a), _total(b)
         sum_a, sum_b, shift = None, None, 0.0

@@ -89,6 +89,11 @@ def whole(window: ExactWindow) -> dict[Function, int]:
     return dict(found)
 
 
+def functions_of(names: Mapping[str, Iterable[str]]) -> set[Function]:
+    """Return the functions with these names, by module, without the parts that compilers split off."""
+    return {Function(module, _PARTS.sub("", name)) for module, own in names.items() for name in own}
+
+
 def counts_of(boot: ExactBoot) -> Counts:
     """Return the instructions of each function, together with its split-off parts, in each window of a boot."""
     each = [whole(window) for window in boot.windows]
@@ -139,8 +144,12 @@ def changes(
     identity: ExactIdentity,
     limit_of: Callable[[Function], InstructionLimit | None],
     per: tuple[int, int],
+    code: Collection[Function] | None = None,
 ) -> list[FunctionChange]:
-    """Return every function that changed, the most telling first."""
+    """Return every function that changed, the most telling first.
+
+    ``code`` are the functions whose code differs between the builds, None if this is not known.
+    """
     if not a.functions or not b.functions:
         return []
     counts_a, counts_b = whole(a), whole(b)
@@ -153,8 +162,11 @@ def changes(
         comparison = _comparison(pair, modules, identity)
         limit = limit_of(pair.b) if a.one_by_one else None
         missed = str(limit) if limit is not None and other - one > limit.bound.most(one) else ""
-        found.append(FunctionChange(pair.b.name, pair.b.module, one, other, comparison, was, missed))
-    return sorted(found, key=lambda one: (importance(one, modules), -abs(one.change)))
+        same_code = code is not None and pair.b not in code
+        found.append(
+            FunctionChange(pair.b.name, pair.b.module, one, other, comparison, was, missed, same_code=same_code)
+        )
+    return sorted(found, key=lambda one: (one.same_code, importance(one, modules), -abs(one.change)))
 
 
 def _comparison(pair: FunctionPair, modules: Sequence[str], identity: ExactIdentity) -> Comparison:
@@ -185,7 +197,8 @@ def explaining(functions: Iterable[FunctionChange], shift: float, result: Relati
     """Return functions with those first that explain most of a growth, or of a decrease, of all instructions.
 
     ``result`` says which of both was judged; without one, the largest change is first. ``shift`` is the part of the
-    change in functions that shift with any binary, which is not judged.
+    change in functions that shift with any binary, which is not judged. A function with the same code is behind one
+    with other code that explains a part.
     """
 
     def part(one: FunctionChange) -> float:
@@ -193,4 +206,4 @@ def explaining(functions: Iterable[FunctionChange], shift: float, result: Relati
         excused = max(shift, 0.0 if result is Relation.SLOWER else SHIFT)
         return excused - size if one.comparison is Comparison.SHIFTING else -size
 
-    return sorted(functions, key=part)
+    return sorted(functions, key=lambda one: (one.same_code or part(one) >= 0, part(one)))

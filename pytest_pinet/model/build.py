@@ -185,6 +185,23 @@ class Build(BuildSettings):
 
 
 @dataclass(frozen=True)
+class CodeDifference:
+    """What differs between two builds beside the order and the addresses of their code and data.
+
+    ``changed``, ``came`` and ``went`` are functions such as ``gem_rx [macb]``. ``parts`` are all else: constants,
+    texts, device trees, settings. It is false if nothing differs.
+    """
+
+    changed: tuple[str, ...] = ()
+    came: tuple[str, ...] = ()
+    went: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.came or self.went or self.parts)
+
+
+@dataclass(frozen=True)
 class Loaded:
     """A loaded module as /sys/module reports it; None is a value that /sys/module does not have."""
 

@@ -90,7 +90,8 @@ class FunctionChange:
 
     ``module`` is empty for the kernel image. ``comparison`` is ``changed module``, ``driver under test``, ``shifts with
     any binary`` or ``other``. ``was`` is the name and module in A if another one; ``missed`` is the limit that the
-    function misses; ``source`` is file and line in the tree of the build. Empty if there is none.
+    function misses; ``source`` is file and line in the tree of the build. Empty if there is none. ``same_code``: both
+    builds are known to have the same code of this function, which they only run more or less often.
     """
 
     name: str
@@ -101,6 +102,7 @@ class FunctionChange:
     was: str = ""
     missed: str = ""
     source: str = ""
+    same_code: bool = False
 
     @property
     def function(self) -> Function:

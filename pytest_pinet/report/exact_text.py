@@ -187,6 +187,7 @@ class FunctionRow:
         found = [one.source] if one.source else []
         # A driver that is a module is named behind its function.
         found += [f"{Comparison.DRIVER}, built in"] if one.comparison is Comparison.DRIVER and not one.module else []
+        found += ["same code"] if one.same_code and one.comparison is Comparison.CHANGED else []
         found += [f"was {one.was}"] if one.was else []
         found += [f"misses the limit {one.missed}"] if one.missed else []
         usual = one.comparison is Comparison.SHIFTING and abs(one.change) <= SHIFT
@@ -216,8 +217,9 @@ def by_nic(results: Iterable[ResultRecord]) -> dict[str, list[ResultRecord]]:
 def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
     """Return the functions that changed in any of these results of one NIC: what makes a window fail is first.
 
-    Functions of the module that the build changes are before all others, larger changes before smaller ones. A function
-    that changed in batches, and not one by one in the same direction, is behind them: it follows from other batches.
+    Functions with the same code in both builds are behind all others. Functions of the module that the build changes
+    are before functions of other modules, larger changes before smaller ones. A function that changed in batches, and
+    not one by one in the same direction, is behind them: it follows from other batches.
     Each function has the window that shows its change best. At full load, other functions change with any other binary;
     they count only in a window that is slower or faster.
     """
@@ -235,6 +237,7 @@ def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
                 failing.add(label)
     ordered = sorted(
         (
+            row.record.same_code,
             order.rank > OF_CHANGE or (order.by_batches and _way(row.window) in one_by_one),
             label not in failing,
             order.rank,

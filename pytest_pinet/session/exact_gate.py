@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Protocol
@@ -41,11 +41,13 @@ class PlannedExactBoot:
     Both functions get the number of a meaningless change, such as words on the command line, which move memory and
     timers as another binary does; 0 is none. A number is the same change for both builds. ``boots`` returns how often
     ``make`` boots; 0 if the values are known from an earlier run. ``make`` raises BuildError or LabError. It is called
-    in several threads at the same time. Plans of several NICs are made one after the other.
+    in several threads at the same time. Plans of several NICs are made one after the other. ``modules`` are the loaded
+    modules by name; without them, it is not known which functions have other code.
     """
 
     boots: Callable[[int], int]
     make: Callable[[int], MadeExactBoot]
+    modules: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class ExactMachines(Protocol):

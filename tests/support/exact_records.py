@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,8 +35,14 @@ def records(name: str, limits: ExactLimits = ExactLimits()) -> list[ResultRecord
     return of_boots(GOOD, BOOTS[name], name, limits)
 
 
-def of_boots(a: ExactBoot, b: ExactBoot, name: str, limits: ExactLimits = ExactLimits()) -> list[ResultRecord]:  # noqa: B008
-    """Return the results of these two boots."""
+def of_boots(
+    a: ExactBoot,
+    b: ExactBoot,
+    name: str,
+    limits: ExactLimits = ExactLimits(),  # noqa: B008
+    code: Mapping[str, Collection[str]] | None = None,
+) -> list[ResultRecord]:
+    """Return the results of these two boots. ``code`` are the functions with other code, if this is known."""
 
     def source_of(function: Function) -> str:
         return SOURCES.get(function.name, "")
@@ -44,9 +51,8 @@ def of_boots(a: ExactBoot, b: ExactBoot, name: str, limits: ExactLimits = ExactL
         TurnRecord(number=number, side=side, started_s=0.0, seconds=42.0, running={}, trouble="")
         for number, side in ((1, "A"), (2, "B"))
     ]
-    return exact_records(
-        ("stock kernel", name), (a.identity, b.identity), judge_exact(a, b, limits), turns, STARTED, source_of
-    )
+    found = judge_exact(a, b, limits, code=code)
+    return exact_records(("stock kernel", name), (a.identity, b.identity), found, turns, STARTED, source_of)
 
 
 def run_of(results: list[ResultRecord], name: str) -> RunRecord:

@@ -15,6 +15,7 @@ from pytest_pinet.judge.turns import Side
 from pytest_pinet.model.exact import ExactBoot, MadeExactBoot, parse_instructions
 from pytest_pinet.session.exact_gate import PlannedExactBoot
 from tests.support.exact_boots import RECEIVE, boot, window, with_module
+from tests.support.module_objects import variant
 
 DEFAULT = ExactLimits()
 SLOW = [100.0] * 5
@@ -40,6 +41,7 @@ class Boards:
         self.said: list[str] = []
         self.breaks: dict[tuple[int, Side], Exception] = {}
         self.before: Callable[[tuple[int, Side]], object] = str
+        self.modules: dict[Side, dict[str, bytes]] = {}
 
     def series(self) -> ExactSeries:
         a, b = (self._planned(side) for side in Side)
@@ -57,7 +59,8 @@ class Boards:
                 raise self.breaks[turn]
             return MadeExactBoot(booted(self._more[side][number], self._driver[side]), 8.0, cached=is_known)
 
-        return PlannedExactBoot(lambda number: int((number, side) not in self.known), make)
+        boots = lambda number: int((number, side) not in self.known)  # noqa: E731
+        return PlannedExactBoot(boots, make, self.modules.get(side, {}))
 
 
 def test_a_change_below_the_limits_needs_one_boot_of_each() -> None:
@@ -97,6 +100,22 @@ def test_what_is_known_may_make_the_answer_certain_without_a_boot() -> None:
     boards = Boards([0, 0, 0, 80, 0], [100], known=[(number, Side.A) for number in range(5)])
     assert boards.series().judge(DEFAULT).windows[1].result is Relation.SAME
     assert (boards.made, boards.said) == ([(0, Side.B)], [])
+
+
+@pytest.mark.parametrize(("b", "same"), [("padding", True), ("instructions", False)])
+def test_it_is_known_which_functions_have_other_code(b: str, same: bool) -> None:
+    boards = Boards([0], [0], driver=4)
+    boards.modules = {Side.A: {"macb": variant("plain")}, Side.B: {"macb": variant(b)}}
+    (function,) = boards.series().judge(DEFAULT).windows[0].functions
+    assert (str(function.function), function.same_code) == ("gem_rx [macb]", same)
+
+
+@pytest.mark.parametrize("modules", [{}, {"macb": b"no module"}])
+def test_without_modules_it_is_not_known_which_functions_have_other_code(modules: dict[str, bytes]) -> None:
+    boards = Boards([0], [0], driver=4)
+    boards.modules = {Side.A: {"macb": variant("plain")}, Side.B: modules}
+    (function,) = boards.series().judge(DEFAULT).windows[0].functions
+    assert not function.same_code
 
 
 def test_a_function_of_the_driver_needs_one_boot_of_each() -> None:

@@ -158,6 +158,32 @@ def test_a_long_name_has_a_line_of_its_own() -> None:
     assert max(map(len, lines)) <= 80
 
 
+def called_more_often(changed: str = "gem_poll.isra.0") -> list[ResultRecord]:
+    """Return results of a build that changed one function, which calls another one more often."""
+    same = {"gem_poll [macb]": 60.0, "gem_read [macb]": 40.0, "skb_put": 2000.0}
+    longer = {"gem_poll [macb]": 90.0, "gem_read [macb]": 90.0, "skb_put": 2000.0}
+    a, b = boot(window(same)), boot(window(longer), identity=with_module("macb"))
+    return of_boots(a, b, "polls", code={"macb": [changed]})
+
+
+def test_a_function_with_the_same_code_is_behind_those_that_the_build_changed() -> None:
+    found = called_more_often()
+    assert function_lines(function_rows(found))[1:] == [
+        "gem_poll [macb]  frame-60-rx  60.00  90.00  +30.00",
+        "gem_read [macb]  frame-60-rx  40.00  90.00  +50.00",
+        "    same code",
+    ]
+    sentence = " ".join(" ".join(terminal(found, "polls")[-3:]).split())
+    assert sentence.endswith("largest growth: gem_poll [macb] 60.00 -> 90.00 (+30.00).")
+    assert "frame-60-rx: gem_poll [macb] 60.00 -> 90.00 instructions per packet (+30.00)" in found[0].message
+
+
+def test_the_largest_growth_is_named_if_no_changed_function_grew() -> None:
+    found = called_more_often("gem_open")
+    assert [row.record.name for row in function_rows(found)] == ["gem_read", "gem_poll"]
+    assert "frame-60-rx: gem_read [macb] 40.00 -> 90.00" in found[0].message
+
+
 def test_a_driver_that_is_built_in_is_named_below_its_function() -> None:
     identity = replace(IDENTITY, modules={})
     same, longer = ({"gem_rx": 151.0 + more, "skb_put": 4000.0} for more in (0.0, 4.0))

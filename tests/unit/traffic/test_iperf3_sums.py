@@ -18,7 +18,8 @@ from tests.support.iperf3_output import parse_client
 
 PAIRS = Path(__file__).parents[2] / "data" / "iperf3" / "pairs"
 NAMES = {
-    "tcp-3.12-3.12": Direction.TX, "stall-3.12-3.12": Direction.TX, "rev-3.18-3.18": Direction.RX, "rev-3.9-3.12": Direction.RX,
+    "tcp-3.12-3.12": Direction.TX, "stall-3.12-3.12": Direction.TX,
+    "rev-3.18-3.18": Direction.RX, "rev-3.9-3.12": Direction.RX,
     "bidir-3.18-3.18": Direction.BIDIR, "bidir-3.12-3.18": Direction.BIDIR, "udpbidir-3.18-3.18": Direction.BIDIR,
 }  # fmt: skip
 RECEIVERS = [(name, "client") for name, way in NAMES.items() if way is not Direction.TX]
