@@ -62,7 +62,7 @@ def bisect(
 
     Measures builds of commits until one is the culprit with a probability of 95 %, and gates it against its parent.
     Commits that do not build or boot are skipped. If it is stopped, even by kill -9, the same command goes on where it
-    stopped. All further arguments are those of pinet gate: test paths, -k, --board and so on.
+    stopped. All further arguments go to pinet gate: test paths, -k, --board and so on.
 
     \b
     pinet bisect --tree ~/linux --good v6.12.40 --bad v6.12.41 --exact --nic r8152
@@ -200,7 +200,7 @@ def _nics_of_driver(lab: str, driver: str) -> list[str]:
 
 
 def _answer(commits: Sequence[Commit], share: float, confirmed: Measured | None) -> Iterator[str]:
-    """Yield what was found: a commit, or the commits that may be it."""
+    """Yield what was found: a commit, or the commits that are left."""
     if confirmed is not None:
         (one,) = commits
         found = "found" if confirmed.figures else "not decided, its gate against its parent does not confirm it"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations, pairwise
-from statistics import fmean, median, pvariance
+from statistics import fmean, median
 
 # The known-good end. It contains no candidate.
 GOOD = ""
@@ -29,17 +29,18 @@ _WORSE = 0.5
 _LEVELS = (-3, -2, -1, 0, 1, 2, 3)
 # Before any value, the noise is taken for a quarter of the drop, which counts as one value.
 _PRIOR_NOISE = 0.25
-# Student's t (3) with this share of a standard deviation as its scale is as certain as Gaussian noise of a boot.
-_SCALE = 0.9
+# Student's t (3) with this share of a standard deviation as its scale is as certain as Gaussian noise of a boot. More
+# where the noise is large by the drop.
+_SCALE, _MORE = 0.8, 0.4
 _NORMAL_MAD = 1.4826
 # The standard error of a robust mean by that of a mean.
 _ROBUST = 1.07
 # Both ends differ if they are so many standard errors apart. The gate of the culprit is the proof.
-_APART = 3.3
+_APART = 3.2
 # So many boots of both ends must be enough for that.
 END_BOOTS = 100
 # The known-good end is booted again after so many boots of others.
-GOOD_EVERY = 6
+GOOD_EVERY = 8
 # A drift of the lab is removed if it is so many standard errors large: to remove one that is none does harm.
 _DRIFT = 3.0
 # Of a long history, about so many commits are looked at for the next boot, and their parents.
@@ -74,13 +75,14 @@ class Bisection:
         self._skipped = 0
         self._values: list[tuple[str, float]] = []
         self._mass: dict[str, float] = {}
+        self._scaled: tuple[Values, float, float] | None = None
         # The commits that certainly have the level of an end.
         self._sure: dict[str, list[str]] = {GOOD: [], self.bad: []}
 
     def add(self, commit: str, value: float) -> None:
         """Add a value of one boot, such as the logarithm of its goodput, in the order of the boots."""
         self._values.append((commit, value))
-        self._mass = {}
+        self._mass, self._scaled = {}, None
 
     def skip(self, commit: str) -> None:
         """Note that a commit cannot be measured. It may still be the culprit."""
@@ -174,13 +176,22 @@ class Bisection:
         if not pairs:
             return self._values
         slope = median(change / after for after, change in pairs)
-        span = sum(len(own) * pvariance([at for at, _ in own]) for own in times.values())
+        span = sum(
+            after**2 / len(own)
+            for own in times.values()
+            for after in (b - a for (a, _), (b, _) in combinations(own, 2))
+        )
         if abs(slope) * math.sqrt(span) <= _DRIFT * _spread([change for _, change in pairs]):
             return self._values
         return [(commit, value - slope * at) for at, (commit, value) in enumerate(self._values)]
 
     def _scales(self) -> tuple[Values, float, float]:
         """Return the values by commit, the standard deviation of a boot, and the difference of both ends."""
+        if self._scaled is None:
+            self._scaled = self._estimated()
+        return self._scaled
+
+    def _estimated(self) -> tuple[Values, float, float]:
         own: dict[str, list[float]] = {}
         for commit, value in self._without_drift():
             own.setdefault(commit, []).append(value)
@@ -196,6 +207,7 @@ class Bisection:
     def _posterior(self) -> dict[str, float]:
         own, noise, drop = self._scales()
         scale = max(self._layout * drop, 1e-9)
+        width = noise * min(_SCALE + _MORE * noise / max(drop, 1e-9), 1.1)
         levels = []
         for end in (GOOD, self.bad):
             values = [value for commit in {end, *self._sure[end]} for value in own[commit]]
@@ -203,8 +215,7 @@ class Bisection:
             levels.append([_middle(values) + error * step for step in _LEVELS])
         # What the boots of each commit say of each good level and of each bad level.
         all_logs = {
-            commit: [_likelihoods(values, side, _SCALE * noise, scale) for side in levels]
-            for commit, values in own.items()
+            commit: [_likelihoods(values, side, width, scale) for side in levels] for commit, values in own.items()
         }
         by_split: dict[tuple[bool, ...], float] = {}
         logs = []

@@ -22,7 +22,7 @@ from pytest_pinet.model.verdict import Verdict
 
 # Without limits, one boot of an exact board is enough.
 _NO_LIMITS = ("--instructions=1000000000", "--tolerance=49%")
-# Exit codes of `pinet gate` that give an answer, and those of a mistake of the user.
+# Exit codes of `pinet gate`: it gives an answer, or the user made a mistake.
 _ANSWERS, _MISTAKES = (0, 1, 3), (4, 74)
 # How long a gate may take to undo what it changed.
 _UNDO_S = 600.0
@@ -34,10 +34,10 @@ _PINET = (
 
 @dataclass(frozen=True)
 class Measured:
-    """What one gate gave. ``values`` are those of builds A and B, in the order of their boots.
+    """What one gate gave. ``values`` are of builds A and B, in the order of their boots.
 
     A value is a mean of logarithms over the ``figures``, which are the results that build B is slower in. ``driver`` is
-    that of their NIC. ``sentence`` is the reason of the verdict.
+    the driver of their NIC. ``sentence`` is the reason of the verdict.
     """
 
     values: tuple[tuple[Side, float], ...]

@@ -52,8 +52,44 @@ def make_series(source: Path) -> None:
         name, text = OTHERS[number % len(OTHERS)]
         path, driver = source / name, source / DRIVER
         path.write_text(path.read_text() + text.format(number))
-        code = driver.read_text().removesuffix(ERROR)
+        code = driver.read_text().replace(ERROR, "")
         if number == SLOW:
             code = code.replace(PLACE, PLACE + LONGER, 1)
         driver.write_text(code + (ERROR if number in BROKEN else ""))
         git(source, "commit", "--quiet", "--all", "--message", f"series: step {number}")
+
+
+def test_a_slow_commit_of_32_is_found_though_the_search_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = unpacked_source(tmp_path)
+    git(source, "init", "--quiet")
+    git(source, "add", "--all", "--force")
+    git(source, "commit", "--quiet", "--message", "as in Debian's kernel")
+    make_series(source)
+    log = tmp_path / "log"
+    # The newest kernel's package stays where it is; trees and boots are new.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    argv = [str(PINET), "bisect", f"--tree={source}", "--good=good", "--exact", "--nic=r8152"]
+    with log.open("w") as file:
+        killed = subprocess.Popen(argv, stdout=file, stderr=file, cwd=tmp_path)
+        deadline = time.monotonic() + TIMEOUT_S
+        while "\nstep 4: " not in log.read_text():
+            assert killed.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(1)
+        os.kill(killed.pid, signal.SIGKILL)
+        killed.wait()
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "gating the bad commit" not in done.stderr
+    assert "\nstep 4: " in f"\n{done.stderr}"
+    assert done.stdout.startswith(f"found: {git(source, 'rev-parse', f'main~{COMMITS - SLOW}')} series: step {SLOW}\n")
+    assert "author: A. Developer <dev@example.com>" in done.stdout
+    assert "r8152_rx_csum [r8152]" in done.stdout or "rx_bottom [r8152]" in done.stdout
+    assert all(f'("series: step {number}")' in done.stdout for number in skipped_in(done.stdout))
+
+
+def skipped_in(text: str) -> list[int]:
+    """Return the numbers of the commits that do not compile and that the search came upon."""
+    return [number for number in BROKEN if f"series: step {number}\"): " in text]

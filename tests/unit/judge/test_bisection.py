@@ -22,7 +22,7 @@ def search(found: Bisection, boot: Callable[[str], float], ends: int = 6) -> lis
     for number in range(ends):
         end = found.bad if number.bit_count() % 2 else GOOD
         found.add(end, boot(end))
-    booted = []
+    booted = list[str]()
     while not found.is_certain and (commit := found.next()) is not None and len(booted) < 300:
         booted.append(commit)
         found.add(commit, boot(commit))
@@ -128,7 +128,7 @@ def test_a_drift_of_the_lab_is_removed() -> None:
 def test_ends_that_do_not_differ_get_more_boots_and_then_nothing_is_chosen() -> None:
     found = Bisection(LINE)
     chance = random.Random(3)
-    booted = []
+    booted = list[str]()
     for end in (GOOD, "c15") * 3:
         found.add(end, chance.gauss(0, 0.01))
     while (commit := found.next()) is not None:
