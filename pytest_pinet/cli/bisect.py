@@ -20,8 +20,6 @@ from pytest_pinet.cli.gate import UNDECIDED
 from pytest_pinet.cli.options import complete_nics, lab_files
 from pytest_pinet.cli.tree import HEADING, NAMES, kernel_config, tree_options
 from pytest_pinet.errors import BuildError, ConfigError, InvalidMeasurement, LabError, first_line
-from pytest_pinet.judge.bisection import GOOD, LAYOUT
-from pytest_pinet.judge.turns import Side
 
 if TYPE_CHECKING:
     from pytest_pinet.tree.builder import KernelConfig, TreeBuilder
@@ -127,6 +125,7 @@ class _Measuring:
 
     def search(self, commits: Sequence[Commit], config: KernelConfig) -> Search:
         """Return the search. It holds the lock of the tree until ``end``."""
+        from pytest_pinet.judge.bisection import LAYOUT
         from pytest_pinet.tree.builder import TreeBuilder
         from pytest_pinet.tree.search import EXACT_LAYOUT, Journal, Search
 
@@ -142,6 +141,8 @@ class _Measuring:
         self._held.close()
 
     def _ends(self, builder: TreeBuilder) -> Step:
+        from pytest_pinet.judge.bisection import GOOD
+        from pytest_pinet.judge.turns import Side
         from pytest_pinet.tree.search import Step
 
         began = time.monotonic()
@@ -167,8 +168,8 @@ class _Measuring:
             build = builder.build(commit or self._good)
             found = self._gates.one(build, builder.build(self._good), first.figures)
         except skipping as error:
-            if commit == GOOD:
-                raise LabError(f"the good commit cannot be measured any more: {first_line(error)}") from error
+            if not commit:
+                raise LabError(f"the good commit cannot be measured again: {first_line(error)}") from error
             _say(f"skipped: {first_line(error)}")
             return Step((), commit, first_line(error), 0, time.monotonic() - began)
         values = tuple((commit, value) for _, value in found.values)

@@ -120,7 +120,7 @@ class Gates:
         log = self._folder / "gate.log"
         argv = [*_PINET, str(build), f"--against={against}", f"--run-dir={self._folder}", "--history=off"]
         with log.open("wb") as file:
-            process = subprocess.Popen([*argv, *more, *self._words], stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+            process = subprocess.Popen([*argv, *self._words, *more], stdin=subprocess.DEVNULL, stdout=file, stderr=file)
             try:
                 # A gate has deadlines for all that it waits for.
                 code = process.wait()

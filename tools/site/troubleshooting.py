@@ -54,7 +54,7 @@ GROUPS = (
     Group(
         "A commit of a kernel tree cannot be built on this machine",
         ("LabError",),
-        ("tree/*",),
+        ("tree/*", "cli/bisect.py"),
         "A program is missing, the disk of the cache is full, a compiler was killed because memory ran out, or the "
         "repository is a partial clone that lacks files of the commit.",
         "Install what the message names. Delete `~/.cache/pinet/trees` to free its space; it is made again.",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.support.kernel_source import NEEDED
+from tests.support.gate_project import PINET
+from tests.support.kernel_source import NEEDED, unpacked_source
 
 pytestmark = [
     pytest.mark.slow,
@@ -70,7 +74,7 @@ def test_a_slow_commit_of_32_is_found_though_the_search_was_killed(
     log = tmp_path / "log"
     # The newest kernel's package stays where it is; trees and boots are new.
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    argv = [str(PINET), "bisect", f"--tree={source}", "--good=good", "--exact", "--nic=r8152"]
+    argv = [str(PINET), "bisect", f"--tree={source}", "--good=good", "--exact", "--nic=r8152", "--instructions=20"]
     with log.open("w") as file:
         killed = subprocess.Popen(argv, stdout=file, stderr=file, cwd=tmp_path)
         deadline = time.monotonic() + TIMEOUT_S
@@ -86,10 +90,5 @@ def test_a_slow_commit_of_32_is_found_though_the_search_was_killed(
     assert "\nstep 4: " in f"\n{done.stderr}"
     assert done.stdout.startswith(f"found: {git(source, 'rev-parse', f'main~{COMMITS - SLOW}')} series: step {SLOW}\n")
     assert "author: A. Developer <dev@example.com>" in done.stdout
-    assert "r8152_rx_csum [r8152]" in done.stdout or "rx_bottom [r8152]" in done.stdout
-    assert all(f'("series: step {number}")' in done.stdout for number in skipped_in(done.stdout))
-
-
-def skipped_in(text: str) -> list[int]:
-    """Return the numbers of the commits that do not compile and that the search came upon."""
-    return [number for number in BROKEN if f"series: step {number}\"): " in text]
+    # The compiler puts the function into its caller.
+    assert "r8152_poll [r8152]" in done.stdout
