@@ -157,7 +157,7 @@ class _Code:
         self._digests: dict[_Atom, str] = {}
 
     def _cut(self, number: int, symbols: Iterable[_Symbol], places: Sequence[int]) -> Iterator[_Atom]:
-        """Yield the atoms of a section. ``places`` are those that anything refers to."""
+        """Yield the atoms of a section. ``places`` are the places that anything refers to."""
         section, name = self._sections[number], self._names[number]
         step = _ENTRIES.get(name) or (section.entry if section.flags & _MERGED else 0)
         if name in self._texts:

@@ -44,6 +44,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "report": "Write a web page with all results and their trends.",
         "accept": "Make measured values the baselines of later runs.",
         "export": "Write a run in the format of another program, such as KTAP.",
+        "comment": "Write the comment on a pull request from its answers.",
     },
     "Set up and check a lab": {
         "init": "Look at boards over ssh; write a lab file for them.",
@@ -59,6 +60,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "demo": "Show a gate: pass, fail, pass. Undo it with --remove.",
         "lab": "Start, stop and show a virtual lab, and inject faults.",
         "emulated": "Create the SD card image of emulated boards; fetch kernels.",
+        "boards-for": "Name the exact boards for the changed files of a kernel.",
     },
     "Settings": {
         "config": "Show each setting of a run, and where its value was written.",
@@ -72,6 +74,7 @@ _FILES = {
     **dict.fromkeys(("accept", "losses"), "reviewed"),
     **dict.fromkeys(("check", "doctor", "discover", "matrix", "graph"), "lab_checks"),
     **dict.fromkeys(("calibrate", "selftest"), "noise"),
+    **dict.fromkeys(("boards-for", "comment"), "forge"),
     "emulated": "lab",
     "completion": "options",
 }
@@ -87,7 +90,7 @@ class LazyGroup(PinetGroup):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"pytest_pinet.cli.{_FILES.get(cmd_name, cmd_name)}")
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -16,7 +16,7 @@ import click
 from pytest_pinet.cli.command import PinetCommand, echo
 from pytest_pinet.cli.options import HISTORY_OPTION, print_result, write_output
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.execution.files import exists
+from pytest_pinet.execution.files import exists, is_file
 from pytest_pinet.execution.names import quoted
 
 if TYPE_CHECKING:
@@ -131,14 +131,16 @@ _GIT_TIMEOUT_S = 10.0
 def write_mail(run: str | None, tree: Path | None, output: Path) -> None:
     """Write the draft about a run, by default about the newest that gated a build. Raises ConfigError."""
     from pytest_pinet.builds.kernel_tree import KernelTree
-    from pytest_pinet.report.regression_mail import COUNTS, MailFacts, check_reportable, draft, driver_of
+    from pytest_pinet.report.regression_mail import COUNTS, MailFacts, check_reportable, draft, worst_result
 
     record, folder = _run(run)
     head = check_reportable(record)
     kernel = KernelTree(tree) if tree is not None else None
-    owner, trouble = _owner(head, driver_of(record, head), kernel)
+    worst = worst_result(record, head)
+    owner, trouble = _owner(head, worst.build.get("driver") or "", kernel)
     commits = [build.source.commit if build.source is not None else "" for build in (head.a, head.b)]
-    facts = MailFacts(owner=owner, sender=_sender(), configs=_configs(folder))
+    client = _raw(folder, next((name for name in worst.files if name.endswith("client.cmd")), ""))
+    facts = MailFacts(owner=owner, sender=_sender(), configs=_configs(folder), client=client)
     if kernel is not None and commits[1]:
         subject = kernel.git("show", "--no-patch", "--format=%s", commits[1])
         parents = kernel.git("show", "--no-patch", "--format=%P", commits[1]).split()
@@ -190,6 +192,13 @@ def _configs(folder: Path) -> list[str] | None:
         except OSError:
             return None
     return config_differences(*texts)
+
+
+def _raw(folder: Path, name: str) -> str:
+    """Return the text of a file of a run; empty if there is none."""
+    path = folder / name
+    is_ours = is_file(path) and path.resolve().is_relative_to(folder.resolve())
+    return path.read_text("utf-8", "replace") if is_ours else ""
 
 
 def _bisect_log(kernel: KernelTree) -> str:

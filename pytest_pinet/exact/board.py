@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -426,6 +427,21 @@ def arguments(board: ExactBoard, kernel: Path, initramfs: Path, cmdline: str, me
         argv += ["-netdev", f"hubport,id=nic{index},hubid=0"]
         argv += ["-device", ",".join([board.nic.device, *(f"{k}={v}" for k, v in properties(board, index).items())])]
     return argv
+
+
+def shell_line(machine: str, device: str, processors: int, cmdline: str) -> str:
+    """Return the shell's command line that boots a recorded board; empty if no board has this machine and device.
+
+    The files Image, initramfs and memory are in the current folder. A NIC with a model needs its plugin, too.
+    """
+    machines = [one.for_pages(pages) for one in PARTS for pages in (4, 16, 64)]
+    found = next((one for one in machines if one.name == machine), None)
+    nic = next((one for one in NICS.values() if one.device == device), None)
+    if found is None or nic is None or processors not in (1, 2):
+        return ""
+    board = ExactBoard(device, replace(found, processors=processors), nic)
+    argv = arguments(board, Path("Image"), Path("initramfs"), cmdline, memory=3)
+    return f"{shlex.join(['qemu-system-aarch64', *argv])} 3<>memory"
 
 
 def properties(board: ExactBoard, index: int) -> dict[str, str]:

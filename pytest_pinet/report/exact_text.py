@@ -218,8 +218,8 @@ def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
     """Return the functions that changed in any of these results of one NIC: what makes a window fail is first.
 
     Functions with the same code in both builds are behind all others. Functions of the module that the build changes
-    are before those of other modules, larger changes before smaller ones. A function
-    that changed in batches, and not one by one in the same direction, is behind them: it follows from other batches.
+    are before functions of other modules, larger changes before smaller ones. A function that changed in batches, and
+    not one by one in the same direction, is behind them: it follows from other batches.
     Each function has the window that shows its change best. At full load, other functions change with any other binary;
     they count only in a window that is slower or faster.
     """

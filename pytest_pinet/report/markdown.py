@@ -42,14 +42,18 @@ from pytest_pinet.report.terminal import (
     not_begun,
     rows_of,
 )
-from pytest_pinet.report.text_wrap import SIDES, copyable, markdown_table, rate_or
+from pytest_pinet.report.text_wrap import SIDES, copyable, markdown_table, rate_or, written
 
 # GitHub limits a comment to 65536 characters. The page of a job may be longer.
 MOST_CHARACTERS = 60_000
 LINES_OF_MESSAGE = 30
 MOST_LOSSES = 20
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
-_MARKS = {
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$])")
+# What forges make of plain text, also of escaped text: mentions, references (#12, !12, GH-12), links to other sites,
+# and commands at the begin of a line (/close).
+_REFERENCE = re.compile(r"(@|[#!$%&~^](?=\w)|\bGH-(?=\d)|\bwww(?=\.)|:(?=//)|^/)", re.IGNORECASE)
+_ZERO_WIDTH_SPACE = "\u200b"
+MARKS = {
     Verdict.PASS: "\u2705",
     Verdict.MARGINAL: "\u26a0\ufe0f",
     Verdict.IMPROVED: "\u2b06\ufe0f",
@@ -137,7 +141,7 @@ def _table(rows: Sequence[ResultRow]) -> list[str]:
                 *(row.figure or (rate_or(row.goodput_bps), rate_or(row.limit_bps))),
                 "-" if share is None else f"{share * 100:.1f} %",
                 *(one.replace("%", " %") for one in own),
-                f"{_MARKS[row.verdict]} {WORDS[row.verdict]}",
+                f"{MARKS[row.verdict]} {WORDS[row.verdict]}",
             )
         )
     return markdown_table(cells, f"<<>>>{'>' * len(heads)}<")
@@ -150,7 +154,7 @@ def _message(result: ResultRecord) -> str:
     lines = result.message.splitlines()
     if result.rerun and not any(result.rerun in line for line in lines):
         lines.append(f"rerun: {result.rerun}")
-    return folded(f"{escaped(result.combination.id)}: {WORDS[result.verdict]}", lines)
+    return folded(f"{result.combination.id}: {WORDS[result.verdict]}", lines)
 
 
 def _skipped(run: RunRecord) -> list[str]:
@@ -158,7 +162,7 @@ def _skipped(run: RunRecord) -> list[str]:
     if not missed:
         return []
     lines = [f"- {escaped(', '.join(ids))}: {escaped(reason)}" for reason, ids in by_reason(missed).items()]
-    return _details(f"{len(missed)} not measured", lines)
+    return details(f"{len(missed)} not measured", lines)
 
 
 def _builds(results: Sequence[ResultRecord]) -> list[str]:
@@ -175,12 +179,13 @@ def _builds(results: Sequence[ResultRecord]) -> list[str]:
         f"- {', '.join(dict.fromkeys(map(escaped, ends)))}: {escaped(', '.join(parts))}"
         for parts, ends in found.items()
     ]
-    return _details(f"{len(found)} build{'s' if len(found) > 1 else ''}", lines)
+    return details(f"{len(found)} build{'s' if len(found) > 1 else ''}", lines)
 
 
-def _details(title: str, lines: Sequence[str]) -> list[str]:
+def details(title: str, lines: Sequence[str]) -> list[str]:
     """Return Markdown lines, folded below a title."""
-    return [f"<details><summary>{title}</summary>", "", *lines, "</details>", ""]
+    # Markdown is not read on a line that begins with a tag, so that its escapes would stay, and tags would count.
+    return [f"<details><summary>{written(_unlinked(title))}</summary>", "", *lines, "</details>", ""]
 
 
 def _losses(lines: Sequence[str]) -> list[str]:
@@ -208,14 +213,14 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: 
     parts += _causes([entry for entry, _ in bad])
     if same:
         table = _metrics(same, run.results, exact)
-        parts += ["", *_details(counts_text(gate, Verdict.PASS), table)]
-    parts += _functions(run.results) if exact else []
+        parts += ["", *details(counts_text(gate, Verdict.PASS), table)]
+    parts += function_tables(run.results) if exact else []
     parts += _skipped(run)
     parts += [_build(name, build) for name, build in (("A", head.a), ("B", head.b))]
     parts += _losses(losses)
     if ran := ran_sentences(head):
         unproved = f", {len(head.not_proved)} not proved" if head.not_proved else ""
-        parts += ["", *_details(f"what ran{unproved}", [f"- {escaped(text)}" for text in ran])]
+        parts += ["", *details(f"what ran{unproved}", [f"- {escaped(text)}" for text in ran])]
     foot = f"Run {run.run}, lab {run.lab}, {turns_text(head)}, {run_when_text(run)}, pytest-pinet {run.pinet}"
     end = f"\n<sub>{escaped(foot)}</sub>\n"
     text = "\n".join(parts) + "\n"
@@ -229,7 +234,7 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: 
             if reasons and reasons <= undecided:
                 continue
             undecided |= reasons
-        block = folded(f"{escaped(result.combination.id)}: {result.verdict}", result.message.splitlines())
+        block = folded(f"{result.combination.id}: {result.verdict}", result.message.splitlines())
         if len(text) + len(block) + len(end) < most:
             text += f"\n{block}"
     return (text + end)[:most]
@@ -257,12 +262,12 @@ def _metrics(rows: Sequence[_Row], results: Sequence[ResultRecord], exact: bool)
     for entry, word in rows:
         name = exact_label(entry.id) if exact else gated_figure(entry)
         values = exact_cells(entry, found.get(entry.result_key)) if exact else entry_cells(entry, digits=2)
-        outcome = f"{_MARKS[entry.verdict]} {escaped(word)}"
+        outcome = f"{MARKS[entry.verdict]} {escaped(word)}"
         cells.append((escaped(name), *(one.replace("%", " %") for one in values), outcome))
     return markdown_table(cells, METRIC_COLUMNS if exact else SIDES)
 
 
-def _functions(results: Sequence[ResultRecord]) -> list[str]:
+def function_tables(results: Sequence[ResultRecord]) -> list[str]:
     """Return the functions of each NIC that changed, with their files."""
     lines: list[str] = []
     for nic, own in by_nic(results).items():
@@ -284,16 +289,20 @@ def _build(name: str, build: BuildRecord) -> str:
     if not build.key:
         return f"{name}: {escaped(build.name)}\n"
     release = f", kernel {build.release}" if build.release else ""
-    title = f"{name}: {escaped(build.name)} ({build.key}{escaped(release)})"
-    return "\n".join(_details(title, [f"- {escaped(part)}" for part in build_parts(build, 16)]))
+    title = f"{name}: {build.name} ({build.key}{release})"
+    return "\n".join(details(title, [f"- {escaped(part)}" for part in build_parts(build, 16)]))
 
 
 def escaped(text: str) -> str:
-    """Return the text on one line, with the special characters of Markdown and HTML escaped."""
-    return _SPECIAL.sub(r"\\\1", copyable(" ".join(text.split())))
+    """Return any text on one line of Markdown that a forge shows as it is: no markup, mention, reference or command."""
+    return _SPECIAL.sub(r"\\\1", _unlinked(" ".join(text.split())))
+
+
+def _unlinked(text: str) -> str:
+    return _REFERENCE.sub(rf"\1{_ZERO_WIDTH_SPACE}", copyable(text))
 
 
 def folded(title: str, lines: Sequence[str]) -> str:
-    """Return the first lines of a message unchanged, folded below a title that is already Markdown."""
+    """Return the first lines of a message unchanged, folded below a title."""
     text = "\n".join(copyable(line).replace("```", "'''") for line in lines[:LINES_OF_MESSAGE])
-    return f"<details><summary>{title}</summary>\n\n```text\n{text}\n```\n</details>\n"
+    return "\n".join(details(title, ["```text", text, "```"]))

@@ -40,6 +40,9 @@ _STABLE_RELEASE = re.compile(r"\d+\.\d+\.[1-9]\d*")
 _TRAFFIC = re.compile(r"(?P<kind>tcp|udp|http)-P(?P<streams>\d+)")
 # The kernel test robot writes here: [still regression on linus/master SHA].
 _NEWEST = "[Measure the newest mainline, too: still regression on linus/master SHA?]"
+_CLIENT = re.compile(r"\biperf3 -c \S+([^&>;\n]*)")
+# Options for our own reports, and the addresses and ports of one lab.
+_OURS = re.compile(r" (-J|(-i|-B|-p|--cport|--connect-timeout) \S+)(?= |$)")
 _PLACE = re.compile(r"\[[^\]\n]{4,}(?:\n[^\]\n]+)*\]")
 
 
@@ -49,6 +52,7 @@ class MailFacts:
 
     ``sender`` is ``Name <mail>``. ``subject`` is the first line of the commit of build B, ``parent`` whether build A is
     its parent. ``configs`` says how the kernel configurations of both builds differ; None if one was not kept.
+    ``client`` is the recorded command line of iperf3's client, in which other words may stand before and behind it.
     """
 
     owner: Owner | None = None
@@ -57,6 +61,7 @@ class MailFacts:
     parent: bool = False
     bisect_log: str = ""
     configs: Sequence[str] | None = None
+    client: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,9 +102,9 @@ def slower(head: ChangeHeadRecord) -> list[ChangeEntryRecord]:
     return sorted(found, key=lambda one: one.change or 0.0)
 
 
-def driver_of(run: RunRecord, head: ChangeHeadRecord) -> str:
-    """Return the driver of the worst metric; empty if it is not known."""
-    return _result(run, slower(head)[0]).build.get("driver") or ""
+def worst_result(run: RunRecord, head: ChangeHeadRecord) -> ResultRecord:
+    """Return the result with the worst metric."""
+    return _result(run, slower(head)[0])
 
 
 def draft(run: RunRecord, facts: MailFacts) -> MailDraft:
@@ -114,7 +119,7 @@ def draft(run: RunRecord, facts: MailFacts) -> MailDraft:
     message["X-Unsent"] = "1"
     if facts.sender:
         message["From"] = facts.sender
-    driver = driver_of(run, head)
+    driver = result.build.get("driver") or ""
     change = f"{(worst.change or 0) * 100:+.1f}%"
     subject = ": ".join(filter(None, ("net", driver, f"{change} {_traffic(worst)} on {_board(result)}")))
     message["Subject"] = f"[REGRESSION] {subject}"
@@ -131,7 +136,7 @@ def draft(run: RunRecord, facts: MailFacts) -> MailDraft:
         "[Name the practical use that became slower, and by how much. A slower\n"
         "micro-benchmark alone is unlikely to count as a regression.]",
         _machine(result, head, facts),
-        _repeat(worst, result),
+        _repeat(worst, result, facts.client),
         f"Bisection:\n{facts.bisect_log}"
         if facts.bisect_log
         else "[Add the log of git bisect, or say that it was not bisected.]",
@@ -243,14 +248,19 @@ def _machine(result: ResultRecord, head: ChangeHeadRecord, facts: MailFacts) -> 
     return "\n".join(lines)
 
 
-def _repeat(entry: ChangeEntryRecord, result: ResultRecord) -> str:
+def _repeat(entry: ChangeEntryRecord, result: ResultRecord, client: str) -> str:
+    """Return the commands that repeat the traffic, as they were recorded. The peer is the client of sent traffic."""
+    tuning = f"\nSettings: {result.combination.tuning}" if result.combination.tuning else ""
+    if recorded := _CLIENT.search(client):
+        ends = ("board", "peer") if entry.direction == "tx" else ("peer", "board")
+        words = f"iperf3 -c {ends[0].upper()}{_OURS.sub('', recorded[1].rstrip())}"
+        return f"To repeat, at full link speed:\n  {ends[0]}: iperf3 -s\n  {ends[1]}: {words}{tuning}"
     found = _TRAFFIC.match(entry.id.split("/")[-1])
     if found is None or found["kind"] == "http":
         return "[State how to repeat it without pytest-pinet.]"
     words = f"iperf3 -c PEER -P {found['streams']} -t 10"
     words += " -u -b RATE" if found["kind"] == "udp" else ""
     words += " -R" if entry.direction == "rx" else ""
-    tuning = f"\nSettings: {result.combination.tuning}" if result.combination.tuning else ""
     return f"To repeat, with iperf3 -s on a peer at full link speed, on the board:\n  {words}{tuning}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,7 @@ def dated_image(date: str, **values: bytes) -> bytes:
     return plain[:-100] + number.ljust(100, b"\0")
 
 
-def build(folder: Path, text: str = "", **files: bytes) -> Build:
+def build(folder: Path, files: Mapping[str, bytes], text: str = "") -> Build:
     """Load a build with a module and a kernel; ``files`` replace its own."""
     own = {"small.ko.xz": PLAIN, "Image": dated_image("@0"), "bcm2711-rpi-4-b.dtb": made.device_tree()}
     made.write(folder, {**own, **files})
@@ -115,13 +116,12 @@ def test_what_is_no_code_differs_too(
     tmp_path: Path, text: str, files: dict[str, bytes], found: CodeDifference | tuple[str, ...]
 ) -> None:
     expected = CodeDifference(parts=found) if isinstance(found, tuple) else found
-    assert compare_builds(build(tmp_path / "a"), build(tmp_path / "b", text, **files)) == expected
+    assert compare_builds(build(tmp_path / "a", {}), build(tmp_path / "b", files, text)) == expected
 
 
 def test_a_module_that_only_one_build_has_is_named(tmp_path: Path) -> None:
-    one = build(tmp_path / "a")
-    (tmp_path / "b").mkdir()
-    other = build(tmp_path / "b", **{"other.ko": made.module("other", vermagic=made.VERMAGIC)})
+    one = build(tmp_path / "a", {})
+    build(tmp_path / "b", {"other.ko": made.module("other")})
     (tmp_path / "b" / "build.yaml").write_text(
         "kernel: Image\nmodules: [small.ko.xz, other.ko]\ndevice_trees: bcm2711-rpi-4-b.dtb\n"
     )
@@ -135,6 +135,6 @@ def test_a_module_that_cannot_be_compared_counts_as_other_code(tmp_path: Path) -
         data = made.module("small", srcversion=text)
         return data[:-16] + b"\3" + data[-15:]
 
-    one, other = (build(tmp_path / text, **{"small.ko.xz": damaged(text)}) for text in "ab")
+    one, other = (build(tmp_path / text, {"small.ko.xz": damaged(text)}) for text in "ab")
     (found,) = compare_builds(one, other).parts
     assert found.startswith("unknown: small: ")

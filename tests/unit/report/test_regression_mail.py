@@ -17,7 +17,9 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.results_file import read_run
 from pytest_pinet.model.record.change import BuildRecord
 from pytest_pinet.model.record.result import RunRecord
+from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.report.regression_mail import MailFacts, check_reportable, config_differences, draft
+from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, client_command
 from tests.support.change_session import GOOD, NEW, Bench, fresh_plans
 
 A, B = "1" * 40, "2" * 40
@@ -138,3 +140,21 @@ def test_the_differences_of_two_configurations() -> None:
     a = 'CONFIG_HZ=250\nCONFIG_LOCALVERSION="-a"\n# CONFIG_BPF is not set\nCONFIG_NET=y\n'
     b = 'CONFIG_HZ=1000\nCONFIG_LOCALVERSION="-b"\nCONFIG_BPF=m\nCONFIG_NET=y\n'
     assert config_differences(a, b) == ["CONFIG_BPF: n -> m", "CONFIG_HZ: 250 -> 1000"]
+
+
+@pytest.mark.parametrize(
+    ("direction", "words"),
+    [
+        (Direction.RX, "  peer: iperf3 -s\n  board: iperf3 -c PEER -t 12 -R -P 4 -C cubic -w 65536\n"),
+        (Direction.TX, "  board: iperf3 -s\n  peer: iperf3 -c BOARD -t 12 -R -P 4 -C cubic -w 65536\n"),
+    ],
+)
+def test_the_recorded_commands_of_the_traffic_repeat_it(run: RunRecord, direction: Direction, words: str) -> None:
+    """As iperf3 ran, without what only one lab and our own reports need."""
+    assert run.change is not None
+    ends = ProcessSide("192.0.2.1", at_end="cat /proc/stat"), ProcessSide("192.0.2.2")
+    traffic = Traffic(direction, duration_s=10.0, warmup_s=2.0, streams=4, window=65536)
+    client = client_command(Iperf3Run(traffic, 5201, *ends, congestion="cubic", source_port=4000))
+    entries = [one.replace(direction=str(direction)) for one in run.change.entries]
+    mail = draft(run.replace(change=run.change.replace(entries=entries)), MailFacts(client=client))
+    assert f"To repeat, at full link speed:\n{words}" in parsed(mail.data).get_content()
