@@ -15,7 +15,7 @@ import pytest
 from pytest_pinet.ab.boots import ENDED_EARLY, BuildBooter
 from pytest_pinet.ab.exact_run import measure_exact
 from pytest_pinet.ab.options import ABOptions, read_ab_options
-from pytest_pinet.ab.records import changed_record, ran_records
+from pytest_pinet.ab.records import as_layout, changed_record, ran_records
 from pytest_pinet.ab.rounds import Boards, BootTrouble, Rounds
 from pytest_pinet.ab.series import SAME_CALLS, EventSeries, Rules, TurnSeries, connections_per_boot
 from pytest_pinet.ab.values import ValueSeries
@@ -30,6 +30,7 @@ from pytest_pinet.errors import (
     first_line,
 )
 from pytest_pinet.judge.costs import COST_TOLERANCE
+from pytest_pinet.judge.difference import LAYOUT
 from pytest_pinet.judge.profile import tolerance_of
 from pytest_pinet.judge.turns import TOLERANCE, Side
 from pytest_pinet.lab.link.link import Link
@@ -149,9 +150,13 @@ class AlternatingMeasuring:
             self._leave_out("a selftest of the kernel" if isinstance(job, Kselftest) else "a comparison of two states")
         if isinstance(job, Counted):
             return self._counted(call, job)
-        if isinstance(job, Probe):
-            return self._probed(call, job)
-        return self._measured_traffic(call, job)
+        record = self._probed(call, job) if isinstance(job, Probe) else self._measured_traffic(call, job)
+        return self._ruled(record)
+
+    def _ruled(self, record: ResultRecord) -> ResultRecord:
+        """Return the result with its final verdict: what no other function explains may be the layout of the code."""
+        is_slower = record.verdict is Verdict.FAIL
+        return as_layout(record) if is_slower and self.boots.options.is_layout else record
 
     def _measured_traffic(self, call: GateCall, traffic: Traffic) -> ResultRecord:
         item, link, measuring = call.item, call.link, self.is_measuring(call.item)
@@ -269,7 +274,8 @@ class AlternatingMeasuring:
                 continue
             for series in one.series:
                 series.give_up()
-                yield one.item, self._record(series) if isinstance(series, TurnSeries) else series.record()
+                record = self._record(series) if isinstance(series, TurnSeries) else series.record()
+                yield one.item, record if isinstance(series, EventSeries) else self._ruled(record)
 
 
 _KEYS = "pinet_builds"
@@ -283,7 +289,9 @@ def measure_builds(session: PinetSession) -> None:
     if found["exact"]:
         measure_exact(session)
         return
-    options = read_ab_options(found["build"], found["against"], found["boots"], found.origin)
+    options = read_ab_options(
+        found["build"], found["against"], found["boots"], found.origin, layout_counts=found["layout-counts"]
+    )
     if options is None:
         return
     if session.lab is None:
@@ -331,6 +339,8 @@ class BuildRun:
         sides = [options.record(side) for side in (Side.A, Side.B)]
         turns = len(self.boots.made) + self._turns_of_workers
         head = change_head(sides[0], sides[1], results, options.accepted, turns, failed, interrupted)
+        if any(one.verdict is Verdict.FAIL or LAYOUT in one.text for one in head.entries):
+            head = head.replace(code=options.code)
         if self.boots.refused is not None:
             why = first_paragraph(str(self.boots.refused))
             # A regression stays certain.

@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
+from pytest_pinet.builds.code import compare_builds
 from pytest_pinet.builds.kernels import firmware_name
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.matching import require_any_pi
 from pytest_pinet.errors import BuildError, ConfigError, LabError
 from pytest_pinet.execution.files import exists
 from pytest_pinet.judge.turns import LEAST_BOOTS, MOST_BOOTS, Side
-from pytest_pinet.model.build import Build, BuildFileRole
+from pytest_pinet.model.build import Build, BuildFileRole, CodeDifference
 from pytest_pinet.model.record.change import BuildRecord
 from pytest_pinet.session.option_table import ACCEPTED, RUNNING
 
@@ -42,6 +44,7 @@ class ABOptions:
     With ``accepted``, the accepted baselines judge. The known-good build is then not measured, only booted to find out
     whether the build or the lab is at fault. ``own`` is the name of the boards' own build. ``remarks`` are sentences on
     single builds, ``note`` is one on both. If nothing ``is_judged``, the build under test stands on both sides.
+    ``layout_counts``: a slower build is a regression, whatever differs between the builds.
     """
 
     new: Build
@@ -52,6 +55,7 @@ class ABOptions:
     remarks: tuple[str, ...] = ()
     note: str = ""
     is_judged: bool = True
+    layout_counts: bool = False
 
     def build(self, side: Side) -> Build | None:
         """Return the build of this side; None is the own build of the board."""
@@ -66,6 +70,16 @@ class ABOptions:
         if other is not None and other.name == build.name and other.key != build.key:
             return f"{build.name} ({build.key})"
         return build.name
+
+    @cached_property
+    def code(self) -> CodeDifference | None:
+        """What differs between two builds, beside the order of their code; None if they are one build, or A is none."""
+        return None if self.good is None or self.good.key == self.new.key else compare_builds(self.good, self.new)
+
+    @property
+    def is_layout(self) -> bool:
+        """Whether a slower build is undecided, because only the order and the addresses of its code differ."""
+        return not self.layout_counts and self.code is not None and not self.code
 
     @property
     def keys(self) -> list[str]:
@@ -159,6 +173,7 @@ def read_ab_options(
     boots: int | None,
     origin: Callable[[str], str] = "--pinet-{}".format,
     exact: bool = False,
+    layout_counts: bool = False,
 ) -> ABOptions | None:
     """Read the options; None if no build is under test. ``origin`` names where a value was written.
 
@@ -189,7 +204,7 @@ def read_ab_options(
         require_any_pi(good)
     except BuildError as error:
         raise ConfigError(f"{origin('against')}: {error}") from None
-    return ABOptions(build, good, most_boots=most)
+    return ABOptions(build, good, most_boots=most, layout_counts=layout_counts)
 
 
 def _exact_options(new: str, against: str | None, boots: int | None, origin: Callable[[str], str]) -> ABOptions:

@@ -13,7 +13,15 @@ from pytest_pinet.history.differences import DUT, OF_BUILD, peer_changes
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.costs import costs, middle
-from pytest_pinet.judge.difference import AgainstA, Difference, judge_against_a, of_costs, of_settings, with_costs
+from pytest_pinet.judge.difference import (
+    LAYOUT,
+    AgainstA,
+    Difference,
+    judge_against_a,
+    of_costs,
+    of_settings,
+    with_costs,
+)
 from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.level import level_bps
 from pytest_pinet.judge.measurement import figures
@@ -22,21 +30,26 @@ from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
 from pytest_pinet.judge.turns import Side
 from pytest_pinet.measure.link_result import link_result
 from pytest_pinet.model.evidence import Diagnosis, Suspect
-from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
+from pytest_pinet.model.judgement import DirectionJudgement, FigureJudgement, MeasurementJudgement
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.record.base import Record
 from pytest_pinet.model.record.change import (
     ChangedCostRecord,
     ChangedDirectionRecord,
     ChangeRecord,
     RanRecord,
 )
-from pytest_pinet.model.record.measurement import ConnectionRecord
+from pytest_pinet.model.record.measurement import ConnectionRecord, DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.result_record import connection_record, evidence_records, http_record
 from pytest_pinet.report.sentences import folded, tuning_notes
 
+_OPEN = Verdict.INCONCLUSIVE
+LAYOUT_NOTE = (
+    "only the order and the addresses of the code differ between the builds; with --layout-counts, this is a regression"
+)
 # The short facts of a board that identify its build.
 _IDENTITY = ("uname", "build_id", "model", "eeprom")
 
@@ -72,6 +85,34 @@ def changed_record(series: TurnSeries, options: ABOptions, boots: list[MadeBoot]
         ran=ran_records(boots, link.dut.device),
         http=http,
     )
+
+
+def as_layout(record: ResultRecord) -> ResultRecord:
+    """Return the result of a slower build of which only the order and the addresses of the code differ: undecided."""
+
+    def undecided(one: DirectionRecord | ChangedDirectionRecord | ChangedCostRecord) -> Record:
+        key = "reason" if isinstance(one, DirectionRecord) else "why"
+        is_slower = one.verdict is Verdict.FAIL
+        return one.replace(verdict=_OPEN, **{key: f"{LAYOUT} {getattr(one, key)}"}) if is_slower else one
+
+    change, figures = record.change, record.figures
+    return record.replace(
+        verdict=_OPEN,
+        message=f"{LAYOUT} {record.message}",
+        notes=[LAYOUT_NOTE, *record.notes],
+        directions={way: undecided(one) for way, one in record.directions.items()},
+        figures=figures and {name: _undecided_figure(one) for name, one in figures.items()},
+        change=change
+        and change.replace(
+            directions={way: undecided(one) for way, one in change.directions.items()},
+            costs=change.costs and {key: undecided(one) for key, one in change.costs.items()},
+        ),
+    )
+
+
+def _undecided_figure(one: FigureJudgement) -> FigureJudgement:
+    is_slower = one.verdict is Verdict.FAIL
+    return replace(one, verdict=_OPEN, reason=f"{LAYOUT} {one.reason}") if is_slower else one
 
 
 def _build(last: Turn, boots: list[MadeBoot]) -> dict[str, str | None]:

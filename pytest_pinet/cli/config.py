@@ -49,7 +49,15 @@ _VALUES: Mapping[str, Completer] = {
 # Settings by heading, for help texts.
 SECTIONS: Mapping[str, Sequence[str]] = {
     "What to measure": ["--lab", "--board", "--nic", "--topology", "--tuning", "--exact", "--kselftest"],
-    "What passes": ["--tolerance", "--cost-tolerance", "--min", "--instructions", "--strict", "--require"],
+    "What passes": [
+        "--tolerance",
+        "--cost-tolerance",
+        "--layout-counts",
+        "--min",
+        "--instructions",
+        "--strict",
+        "--require",
+    ],
     "How much to measure": ["--profile", "--boots", "--confirm", "--error-rate", "--shards", "--acquire-timeout"],
     "Where it is kept": ["--history", "--run-dir"],
 }

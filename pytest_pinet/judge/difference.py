@@ -26,6 +26,8 @@ MOST_COSTS = 3
 LEAST_APART_OF_NUMBERS = 0.25
 # Values of a setting that is off, or that a kernel or driver does not know: equal for a packet.
 NOTHING = {"off", "n/a", "TX:"}
+# Why a slower build is undecided if it has the code, the constants and the settings of the other one.
+LAYOUT = "slower here, but no function changed: code layout?"
 # Stands for the value of a setting that an end does not have.
 ABSENT = "absent"
 

@@ -55,7 +55,8 @@ BUS_WORDS: dict[Bus, str] = {Bus.SDIO: "sdio", Bus.USB2: "usb", Bus.USB3: "usb",
 UNKNOWN_DRIVER = "not stated"
 
 BUSES = tuple(sorted(bus.value for bus in Bus))
-BusName = Annotated[str, *one_of("bus", BUSES), AfterValidator(Bus)]
+# From Python 3.13 on, an enumeration has the signature (*values), which pydantic 2.14 refuses as a validator.
+BusName = Annotated[str, *one_of("bus", BUSES), AfterValidator(lambda value: Bus(value))]
 
 # The most that a bus carries in one direction, including the bus's own headers. USB 2: 13 bulk packets of 512 bytes in
 # each of 8000 microframes a second (USB 2.0, table 5-10). USB 3: 5 GT/s with 8b/10b. PCIe 2.0 x1: 5 GT/s with 8b/10b.

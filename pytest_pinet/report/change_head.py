@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pytest_pinet.judge.costs import JUDGED
-from pytest_pinet.judge.difference import Relation
+from pytest_pinet.judge.difference import LAYOUT, Relation
 from pytest_pinet.judge.exact import UNCHANGED
 from pytest_pinet.judge.exact_functions import explaining
 from pytest_pinet.model.exact import FunctionChange
@@ -165,7 +165,7 @@ def _of_change(result: ResultRecord, way: str, change: ChangeRecord) -> ChangeEn
 def _dearer(result: ResultRecord, change: ChangeRecord) -> Iterable[ChangeEntryRecord]:
     """Yield the costs of the device under test that are certainly dearer. Other costs are no metrics of a change."""
     for key, one in (change.costs or {}).items():
-        if one.verdict is Verdict.FAIL:
+        if one.verdict is Verdict.FAIL or LAYOUT in one.why:
             entry = _entry(result, "", one.verdict, one.why)
             yield entry.replace(cost=key, a=one.a, b=one.b, change=one.change)
 
@@ -177,7 +177,7 @@ def unjudged_costs(results: Iterable[ResultRecord]) -> list[SkippedRecord]:
         SkippedRecord(id=f"{result.id}-{key}", reason=one.why)
         for result, change in changes
         for key, one in (change.costs or {}).items()
-        if one.verdict is Verdict.INCONCLUSIVE
+        if one.verdict is Verdict.INCONCLUSIVE and LAYOUT not in one.why
     ]
     unknown = once(change.costs_unknown for _, change in changes if change.costs_unknown)
     return [*found, *(SkippedRecord(id="cost of a Gbit", reason=reason) for reason in unknown)]
@@ -220,6 +220,10 @@ def _sentence(found: Verdict, entries: Sequence[ChangeEntryRecord], against: str
         return f"{b} must not be merged: {'; '.join(parts)}{'' if is_alone else f', against {against}'}."
     if found is Verdict.ERROR:
         return f"No decision on {b}: the lab broke {len(of[found])} of {len(entries)} results."
+    layout = [entry for entry in of[Verdict.INCONCLUSIVE] if LAYOUT in entry.text]
+    if found is Verdict.INCONCLUSIVE and layout:
+        many = f"{len(layout)} of {len(entries)} metrics"
+        return f"No decision on {b}: {LAYOUT} {many}; with --layout-counts, this is a regression."
     if found is Verdict.INCONCLUSIVE:
         return f"No decision on {b}: {len(of[found])} of {len(entries)} metrics are undecided."
     faster = len(of[Verdict.IMPROVED])

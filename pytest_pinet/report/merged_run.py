@@ -189,7 +189,7 @@ def _head(runs: Sequence[RunRecord], results: Sequence[ResultRecord], wanted: in
     exact = first.baseline == EXACT
     head = with_note(
         change_head(first.a, first.b, results, first.baseline == "accepted", turns, exact=exact), first.note
-    )
+    ).replace(code=next((one.code for one in heads if one.code is not None), None))
     if head.verdict is not Verdict.PASS:
         return head
     # A shard can lack a verdict although all its metrics are good: a test failed for another reason.

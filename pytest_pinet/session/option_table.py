@@ -260,6 +260,14 @@ SETTINGS = (
         from_folder=_path_or_word,
     ),
     RunSetting(
+        "layout-counts",
+        None,
+        "a slower build is a regression even if only the order and the addresses of its code differ",
+        _switch,
+        starts=False,
+        repeated=True,
+    ),
+    RunSetting(
         "exact",
         None,
         "count the instructions of both builds in emulated machines, without a lab; one boot of each build, or five if "

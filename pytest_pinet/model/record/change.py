@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pytest_pinet.model.build import BuildSource
+from pytest_pinet.model.build import BuildSource, CodeDifference
 from pytest_pinet.model.evidence import Suspect
 from pytest_pinet.model.exact import FunctionChange
 from pytest_pinet.model.record.base import Beside, Rare, Record, SparseRecord
@@ -176,6 +176,7 @@ class ChangeHeadRecord(Record):
     ``baseline`` is ``interleaved`` (A was measured in the same run), ``exact`` (on exact boards) or ``accepted``.
     ``turns`` is the number of all turns. ``nics``, ``changed`` and ``not_proved`` are sentences on what ran on all
     boards. ``note`` is a sentence of an exact gate on both builds: the whole kernel differs, or nothing is judged.
+    ``code`` is what differs between two builds if a lab measured B as slower; all empty: only order and addresses.
     """
 
     a: BuildRecord
@@ -191,6 +192,7 @@ class ChangeHeadRecord(Record):
     changed: tuple[str, ...] = ()
     not_proved: tuple[str, ...] = ()
     note: str = ""
+    code: CodeDifference | None = None
 
 
 class StateTurnRecord(Record):

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from pytest_pinet.report.comment import MARK
+from pytest_pinet.tree.builder import COMMANDS
 from tests.support.exact_records import records, run_of
 from tests.support.forge import FOLDER, PINET, Api, Runner, api, commit, git, github, gitlab
 
@@ -312,3 +313,12 @@ def test_zizmor_finds_no_weakness_in_the_workflows(tmp_path: Path) -> None:
     command = [str(PINET.with_name("zizmor")), "--offline", "--no-progress", "--color=never", str(workflows)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["exact-gate.yml", "gitlab-exact.yml"])
+def test_each_workflow_installs_what_a_build_of_the_kernel_needs(name: str) -> None:
+    needed = {line.split()[1] for line in COMMANDS.read_text().splitlines()}
+    # The images and packages of both forges have these three.
+    missing = needed - {"git", "perl", "util-linux"} - set((FOLDER / name).read_text().split())
+
+    assert missing == set()

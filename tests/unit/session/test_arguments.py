@@ -218,4 +218,5 @@ def test_defaults_are_not_repeated(pytester: pytest.Pytester) -> None:
 
 
 def test_no_option_is_forgotten() -> None:
-    assert {one.option for one in SETTINGS} == {*DECIDING, *OTHERS, "--pinet-strict", "--pinet-exact"}
+    switches = {"--pinet-strict", "--pinet-exact", "--pinet-layout-counts"}
+    assert {one.option for one in SETTINGS} == {*DECIDING, *OTHERS, *switches}
