@@ -237,7 +237,7 @@ class _Code:
         section, refs = self._sections[atom.section], self._refs[atom.section]
         data = bytearray(section.data[atom.start : atom.end])
         if self._names[atom.section] in self._texts:
-            data = bytearray(_without_place(data))
+            data[:] = _without_place(bytes(data))
         at, mask = _LINES.get(self._names[atom.section], (0, 0))
         if mask and len(data) >= at + 4:
             struct.pack_into("<I", data, at, struct.unpack_from("<I", data, at)[0] & ~mask)
