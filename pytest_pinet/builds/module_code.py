@@ -32,7 +32,9 @@ _INFO = ".modinfo"
 # These change with each comment in the sources, or with the name of the kernel.
 _UNCOUNTED_INFO = (b"srcversion=", b"vermagic=", b"scmversion=")
 # The folder of a source file: a module that is built outside of the kernel's tree has it in warnings.
-_PLACE = re.compile(rb"/\S*/(?=[^/\s]+\.[chS]\b)")
+_SOURCE, _LINE = re.compile(rb"\.[chS]\b"), re.compile(rb"(?<=\.[chS]:)\d+")
+# Where bug_entry and _ddebug have a line number, and its bits.
+_LINES = {"__bug_table": (8, 0xFFFF), "__dyndbg": (32, 0x3FFFF)}
 # Tables in the order of the code: bug_entry, exception_table_entry, jump_entry, alt_instr, modversion_info of 64 bits.
 _ENTRIES = {"__bug_table": 12, "__ex_table": 12, "__jump_table": 16, ".altinstructions": 12, "__versions": 64}
 # The compiler counts objects that have no name of their own.
@@ -81,6 +83,16 @@ class _Atom(NamedTuple):
 
 def _text(data: bytes, start: int) -> str:
     return data[start : data.index(b"\0", start)].decode("utf-8", "replace")
+
+
+def _without_place(text: bytes) -> bytes:
+    """Return a text without the folders and lines of the source files that it names."""
+    words = text.split(b" ")
+    for number, word in enumerate(words):
+        first, last = word.find(b"/"), word.rfind(b"/")
+        if last >= 0 and _SOURCE.search(word, last):
+            words[number] = word[:first] + word[last + 1 :]
+    return _LINE.sub(b"", b" ".join(words))
 
 
 def _symbols(table: Section, strings: Section) -> Iterator[_Symbol]:
@@ -167,8 +179,8 @@ class _Code:
                     yield _Atom(number, at, at + len(text))
                 at += len(text) + 1
             return
-        if step and section.size % step == 0:
-            yield from (_Atom(number, at, at + step) for at in range(0, section.size, step))
+        if step and section.data and len(section.data) % step == 0:
+            yield from (_Atom(number, at, at + step) for at in range(0, len(section.data), step))
             return
         known: dict[int, _Symbol] = {}
         # Of several names of one place, that of a global and long symbol counts.
@@ -201,8 +213,8 @@ class _Code:
     def _padding(self, atoms: Iterable[_Atom]) -> Iterator[int]:
         """Yield the places in functions of instructions that do nothing. A compiler aligns loops by a few of them."""
         for atom in (one for one in atoms if one.is_function):
-            section = self._sections[atom.section]
-            nops = [at for at in range(atom.start, atom.end, 4) if section.data[at : at + 4] == _NOP]
+            data = self._sections[atom.section].data
+            nops = [at for at in range(atom.start, min(atom.end, len(data)), 4) if data[at : at + 4] == _NOP]
             # Numbers of instructions that follow each other have the same distance to their places in the list.
             for _, run in groupby(enumerate(nops), lambda one: one[1] // 4 - one[0]):
                 if len(places := [at for _, at in run]) <= _RUN:
@@ -225,7 +237,10 @@ class _Code:
         section, refs = self._sections[atom.section], self._refs[atom.section]
         data = bytearray(section.data[atom.start : atom.end])
         if self._names[atom.section] in self._texts:
-            data = bytearray(_PLACE.sub(b"", data))
+            data[:] = _without_place(bytes(data))
+        at, mask = _LINES.get(self._names[atom.section], (0, 0))
+        if mask and len(data) >= at + 4:
+            struct.pack_into("<I", data, at, struct.unpack_from("<I", data, at)[0] & ~mask)
         words = [f"{atom.end - atom.start} zeros"] if section.type == NOBITS else []
         for ref in refs[bisect_left(refs, (atom.start,)) : bisect_left(refs, (atom.end,))]:
             if ref.kind < 0:
@@ -246,7 +261,7 @@ class _Code:
     def _target(self, ref: _Ref, source: _Atom) -> str:
         """Return the place that a reference of ``source`` names, in words without an address."""
         if ref.section in self._sections and self._names[ref.section] in self._texts:
-            return repr(_PLACE.sub(b"", self._sections[ref.section].data[ref.place :].partition(b"\0")[0]))
+            return repr(_without_place(self._sections[ref.section].data[ref.place :].partition(b"\0")[0]))
         index = bisect_right(self._starts.get(ref.section, []), ref.place) - 1
         if index < 0:
             return f"{ref.name or self._names[ref.section]} {ref.place}"

@@ -73,10 +73,8 @@ def compare_sets(
         result = Relation.FASTER
     elif change > -allowed + needed:
         result = Relation.SAME
-    relative, *ends = (
-        words.change(math.expm1(max(min(one, MOST_CHANGE), -MOST_CHANGE)))
-        for one in (change, change - half, change + half)
-    )
+    sign = -1 if words.inverse else 1
+    relative, *ends = (math.expm1(min(sign * one, MOST_CHANGE)) for one in (change, change - half, change + half))
     low, high = sorted(ends)
     word = {Relation.SLOWER: words.worse, Relation.FASTER: words.better}.get(result, result)
     why = f"{word}: {relative * 100:+.1f} % ({low * 100:+.1f} to {high * 100:+.1f} %), tolerance {tolerance}; "

@@ -30,7 +30,10 @@ FORGOTTEN_AFTER_S = 30 * 86_400.0
 _OF_A_KERNEL = frozenset(("Kbuild", "MAINTAINERS", "Makefile"))
 # A commit message has no NUL character.
 _FORMAT = "--format=%x00%H%n%P%n%an <%ae>%n%s"
-_LOG = "-c", "core.quotePath=false", "log", "--no-show-signature", "--no-color", "--cc", "--name-only", _FORMAT
+_LOG = (
+    "-c", "core.quotePath=false", "log", "--no-show-signature", "--no-color", "--no-renames", "--cc", "--name-only",
+    _FORMAT,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ VARIANTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "constant": (("{1, 2, 3, 4}", "{1, 2, 3, 5}"),),
     "initial": (("budget = 64", "budget = 32"),),
     "text": (('"unknown"', '"no such"'),),
+    "folder": (('"unknown"', '"no such key of the device"'),),
     "pointers": (("{send, gem_rx, handle}", "{send, handle, gem_rx}"),),
     "function": (("int send(", "int never_called(int x) { return x * 7; }\nint send("),),
 }

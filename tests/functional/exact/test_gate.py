@@ -111,6 +111,24 @@ def test_four_more_instructions_in_the_receive_path_are_found_and_named(gate: Ga
     assert " 0 boots\n" in out
 
 
+@pytest.mark.slow
+def test_a_function_that_is_only_called_more_often_is_behind_the_one_that_calls_it(gate: Gate, tmp_path: Path) -> None:
+    plain, calls = (patched_module(patch, tmp_path / str(patch), "e1000e") for patch in (None, "more-calls-e1000e-rx"))
+    words = f"--against={plain}", "--pinet-nic=e1000e", "--pinet-instructions=50%", "--pinet-tolerance=60%"
+    code, out = gate(calls, *words)
+    assert code == 0, out
+    receive = next(one for one in results(tmp_path) if one["id"].endswith("/frame-60-rx"))
+    own = [one for one in receive["exact"]["functions"] if one["module"] == "e1000e"]
+    caller, called = own
+    assert [(one["name"], one["same_code"]) for one in own] == [("e1000_receive_skb", False), ("__ew32", True)]
+    assert called["b"] - called["a"] > caller["b"] - caller["a"] > 4
+    listed = [line.split()[0] for line in out.splitlines() if "[e1000e]" in line and line.split()[-1].startswith("+")]
+    assert listed[:2] == ["e1000_receive_skb", "__ew32"]
+    text = " ".join(out.split())
+    assert "same code" in text
+    assert "functions that changed: e1000_receive_skb [e1000e]" in text
+
+
 def artefact(package: Path, folder: Path) -> Path:
     """Return a Debian kernel in the layout of an artefact of raspberrypi/linux. Its modules are compressed by xz."""
     subprocess.run(["dpkg-deb", "-x", package, folder / "package"], check=True)

@@ -6,8 +6,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pytest_pinet.ab.records import as_layout
 from pytest_pinet.ab.values import ValueSeries
 from pytest_pinet.judge.costs import COST_TURNS
+from pytest_pinet.judge.difference import LAYOUT
 from pytest_pinet.judge.profile import tolerance_of
 from pytest_pinet.judge.turns import Side, side
 from pytest_pinet.lab.link.link import Link
@@ -21,6 +23,7 @@ from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change_head import _entries
 from pytest_pinet.report.result_record import result_record
+from tests.support.change_records import change_run
 
 KEY = MetricKey(CombinationId("pi4b", "onboard", "pair"), Traffic(Direction.TX), Direction.TX)
 
@@ -92,6 +95,16 @@ def test_a_rate_that_falls_is_a_regression_of_the_change_under_the_id_of_the_val
     assert entries["transactions"].verdict is Verdict.FAIL
     assert entries["transactions"].id == "pi4b:onboard/pair/latency-x"
     assert entries["p90"].verdict is not Verdict.FAIL
+
+
+def test_a_rate_that_falls_by_the_layout_of_the_code_is_undecided() -> None:
+    found = as_layout(series_of(0.7, 1.0).record())
+    rate, time = (found.figures or {}).values()
+    assert (found.verdict, rate.verdict, time.verdict) == (Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE, Verdict.PASS)
+    assert rate.reason.startswith(LAYOUT)
+    head = change_run([found]).change
+    assert head is not None
+    assert (head.exit, head.sentence.startswith(f"No decision on new: {LAYOUT} 1 of ")) == (3, True)
 
 
 def test_values_without_any_connection_that_counts_are_undecided() -> None:

@@ -29,6 +29,7 @@ DIFFERENCES = {
     "constant": CodeDifference(parts=("table",)),
     "initial": CodeDifference(parts=("budget",)),
     "text": CodeDifference(changed=("configure",), parts=(".rodata.str1.8",)),
+    "folder": CodeDifference(changed=("configure",), parts=(".rodata.str1.8",)),
     "pointers": CodeDifference(parts=("operations",)),
     "function": CodeDifference(came=("never_called",)),
 }
@@ -73,6 +74,16 @@ def test_damage_at_any_place_is_one_error_or_a_difference(value: int) -> None:
             compare_modules(data, data[:at] + bytes([value]) + data[at + 1 :])
         except Unreadable:
             continue
+
+
+def test_the_place_in_the_sources_is_no_code() -> None:
+    text = b"no such key of the device"
+    one, other, third = (
+        lzma.decompress(variant("folder")).replace(text, name.ljust(len(text), b"\0"))
+        for name in (b"at /tmp/a/mac.c:12", b"at /tmp/b/c/mac.c:13", b"at /tmp/b/c/phy.c:13")
+    )
+    assert not compare_modules(one, other)
+    assert compare_modules(one, third)
 
 
 def test_a_module_for_another_processor_is_not_compared() -> None:

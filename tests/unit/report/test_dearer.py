@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_pinet.ab.records import as_layout
 from pytest_pinet.history.points import gate_of
+from pytest_pinet.judge.difference import LAYOUT
 from pytest_pinet.model.record.change import ChangedCostRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.change_head import unjudged_costs
@@ -50,6 +52,20 @@ def test_a_build_that_is_slower_and_dearer_is_both() -> None:
     assert "1 of 1 metrics slower, by 5.0 % in" in head.sentence
     assert "; takes 24 % more interrupts per Gbit in" in head.sentence
     assert "as fast" not in head.sentence
+
+
+def test_a_build_that_is_dearer_by_the_layout_of_its_code_is_undecided() -> None:
+    found = as_layout(with_costs().replace(verdict="fail"))
+    run = change_run([found])
+    assert run.change is not None
+    assert (run.change.verdict, run.change.exit, run.change.bisect_exit) == ("inconclusive", 3, 125)
+    assert f"{LAYOUT} 1 of 2 metrics" in run.change.sentence
+    (row,) = [line for line in change_lines(run.change, results=run.results) if "UNDECIDED" in line]
+    assert row.split()[-4:] == ["9000", "11160", "+24.0%", "UNDECIDED"]
+    # It is in the table, so it is not among the costs that were not judged.
+    assert [(skip.id, skip.reason) for skip in unjudged_costs([found])] == [
+        (f"{found.id}-cpu-per-gbit", "undecided after 9 turns")
+    ]
 
 
 def test_the_dearer_cost_has_a_row_with_its_values() -> None:

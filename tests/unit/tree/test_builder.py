@@ -214,6 +214,23 @@ def test_a_process_that_is_killed_leaves_no_compiler_and_the_next_one_goes_on(
     assert [path.name for path in (folder / "builds").iterdir()] == [found.name]
 
 
+def test_a_compiler_that_survives_keeps_the_tree_until_it_ends(repository: KernelRepository, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    flag.touch()
+    commit = repository.commit("slow", {"drivers/b.c": f"b\nwait {flag}\n"})
+    with started(repository, commit) as first:
+        assert Deadline(FAULTS_S).wait_until((Tree(repository.folder).folder / "out/b.o").exists)
+        for child in Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split():
+            os.kill(int(child), signal.SIGKILL)
+        first.kill()
+    assert waits(repository)
+    with started(repository, commit) as second:
+        assert second.stdout is not None
+        assert second.stdout.readline().startswith(b"waiting for process")
+        flag.unlink()
+        assert second.wait(FAULTS_S) == 0
+
+
 def test_another_process_waits_for_the_tree(repository: KernelRepository) -> None:
     commit = repository.git("rev-parse", "HEAD")
     with building(repository), started(repository, commit) as process:
