@@ -219,10 +219,15 @@ def _answer(commits: Sequence[Commit], share: float, confirmed: Measured | None)
 def _costs(search: Search, commits: Mapping[str, Commit], confirmed: Measured | None) -> Iterator[str]:
     """Yield boots and time, and a line for each skipped commit."""
     steps = search.steps
-    measured = {commit for step in steps for commit, _ in step.values}
+    measured = {commit for step in steps for commit, _ in step.values if commit}
     boots, minutes = sum(step.boots for step in steps), sum(step.seconds for step in steps) / 60
-    more = f"; {confirmed.boots} more boots for the gate against its parent" if confirmed is not None else ""
+    more = (
+        f"; {confirmed.boots} more boots for the gate against its parent"
+        if confirmed is not None and confirmed.boots
+        else ""
+    )
     yield f"{len(measured)} of {len(commits)} commits and the good one measured, {boots} boots, {minutes:.0f} min{more}"
     for step in steps:
         if step.skipped:
-            yield f"skipped: {commits[step.skipped]}: {step.why}"
+            # A compiler's message begins with the commit.
+            yield f"skipped: {'' if step.skipped[:12] in step.why else f'{commits[step.skipped]}: '}{step.why}"
