@@ -107,7 +107,9 @@ class Gates:
         values = [value for side, value in measured.values if side is Side.B]
         if len(found) < len(figures) or not values:
             raise InvalidMeasurement(measured.sentence)
-        return Measured(((Side.B, values[-1]),), 1, measured.verdict, measured.sentence)
+        # Commits with the same bytes share boots of exact boards.
+        boots = measured.boots if self._exact else 1
+        return Measured(((Side.B, values[-1]),), boots, measured.verdict, measured.sentence)
 
     def confirmed(self, good: Path, bad: Path) -> Measured:
         """Gate a commit against its parent as usual."""
