@@ -39,8 +39,8 @@ _ROBUST = 1.07
 _APART = 3.2
 # So many boots of both ends must be enough for that.
 END_BOOTS = 100
-# The known-good end is booted again after so many boots of others: more often if the noise is large by the drop.
-GOOD_EVERY, _OFTEN, _LARGE = 9, 4, 0.4
+# The known-good end is booted again after so many boots of others.
+GOOD_EVERY = 8
 # A drift of the lab is removed if it is so many standard errors large: to remove one that is none does harm.
 _DRIFT = 3.0
 # Of a long history, about so many commits are looked at for the next boot, and their parents.
@@ -123,12 +123,11 @@ class Bisection:
         None: no boot would tell more, or both ends do not differ after END_BOOTS boots. The known-good end is booted
         again between others, if its values vary at all.
         """
-        own, noise, drop = self._scales()
+        own = self._scales()[0]
         if not self.differs:
             ends = sorted((GOOD, self.bad), key=lambda end: len(own[end]))
             return ends[0] if sum(len(own[end]) for end in ends) < END_BOOTS else None
-        lately = self._values[-(_OFTEN if noise > _LARGE * drop else GOOD_EVERY) :]
-        if len(own[GOOD]) > 1 and all(commit != GOOD for commit, _ in lately):
+        if len(own[GOOD]) > 1 and all(commit != GOOD for commit, _ in self._values[-GOOD_EVERY:]):
             return GOOD
         splits = sorted((abs(self._share(name, self.mass()) - 0.5), name) for name in self._options())
         if len(own[GOOD]) == 1 or not splits:
