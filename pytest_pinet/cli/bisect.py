@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,15 +21,17 @@ from pytest_pinet.cli.gate import UNDECIDED
 from pytest_pinet.cli.options import complete_nics, lab_files
 from pytest_pinet.cli.tree import HEADING, NAMES, kernel_config, tree_options
 from pytest_pinet.errors import BuildError, ConfigError, InvalidMeasurement, LabError, first_line
+from pytest_pinet.model.verdict import Verdict
 
 if TYPE_CHECKING:
     from pytest_pinet.tree.builder import KernelConfig, TreeBuilder
-    from pytest_pinet.tree.gates import Measured
     from pytest_pinet.tree.search import Search, Step
     from pytest_pinet.tree.sources import Commit, Tree
 
 # An answer that is not decided names at most this many commits.
 _MOST_SHOWN = 10
+# A gate of the culprit against its parent with this verdict says that it is none.
+_DENIED = (Verdict.PASS, Verdict.IMPROVED)
 
 
 @click.command(
@@ -73,6 +76,7 @@ def bisect(
         raise click.UsageError("name a git repository and a good commit: --tree DIR --good REF", context)
     if not exact and lab is None:
         raise click.UsageError("name what measures: --exact, or the boards of a lab with --lab FILE", context)
+    from pytest_pinet.tree.builder import TreeBuilder
     from pytest_pinet.tree.sources import Tree
 
     source = Tree(Path(tree).expanduser())
@@ -84,8 +88,8 @@ def bisect(
     # A mistake in it must not end the last step, after hours of boots.
     of_lab = kernel_config(config, given | {"pinet_exact": False}) if with_both else None
     words = [*(f"--nic={one}" for one in nics), *(() if with_both else gate_args)]
-    measuring = _Measuring(source, *ends, exact, words if exact else [f"--lab={lab}", *words])
-    search = measuring.search(commits, own)
+    measuring = _Measuring(source, ends, commits, exact, words if exact else [f"--lab={lab}", *words])
+    search = measuring.search(own, has_lab=with_both)
     found = search.run()
     measuring.end()
     if found is None or not found.differs:
@@ -94,17 +98,17 @@ def bisect(
         sys.exit(UNDECIDED)
     names, share = found.best()
     by_id = {one.id: one for one in commits}
-    confirmed = None
-    if found.is_certain and len(names) == 1:
-        if of_lab is not None:
-            words = [f"--lab={lab}", *_nics_of_driver(str(lab), search.steps[0].driver), *gate_args]
-            measuring = _Measuring(source, *ends, False, words)
-        confirmed = measuring.confirm(by_id[names[0]], of_lab or own)
-    for line in _answer([by_id[one] for one in (names if found.is_certain else found.likely())], share, confirmed):
+    steps, gate = search.steps, search.gate_of(names[0])
+    if of_lab is not None and found.is_certain and len(names) == 1:
+        words = [f"--lab={lab}", *_nics_of_driver(str(lab), steps[0].driver), *gate_args]
+        with TreeBuilder(source, of_lab, _say) as builder:
+            confirm = _Measuring(source, ends, commits, False, words).confirm
+            steps = [*steps, gate := confirm(builder, by_id[names[0]], steps[0])]
+    chosen = [by_id[one] for one in (names if found.is_certain else found.likely())]
+    gate = gate if found.is_certain and len(names) == 1 else None
+    for line in chain(_answer(chosen, share, gate), _costs(steps, by_id)):
         echo(line)
-    for line in _costs(search, by_id, confirmed):
-        echo(line)
-    sys.exit(0 if confirmed is not None and confirmed.figures else UNDECIDED)
+    sys.exit(0 if gate is not None and gate.verdict not in _DENIED else UNDECIDED)
 
 
 def _say(text: str) -> None:
@@ -114,17 +118,20 @@ def _say(text: str) -> None:
 class _Measuring:
     """Builds and measures the commits of a tree."""
 
-    def __init__(self, tree: Tree, good: str, bad: str, exact: bool, words: Sequence[str]) -> None:
+    def __init__(
+        self, tree: Tree, ends: tuple[str, str], commits: Sequence[Commit], exact: bool, words: Sequence[str]
+    ) -> None:
         from pytest_pinet.tree.gates import Gates
 
-        self._tree, self._good, self._bad, self._exact, self._words = tree, good, bad, exact, words
+        self._tree, self._commits, self._exact, self._words = tree, commits, exact, words
+        self._good, self._bad = ends
         self._gates = Gates(words, tree.folder / "bisect" / "gate", exact)
         self._held = ExitStack()
         # What the gate of both ends said.
         self.sentence = ""
 
-    def search(self, commits: Sequence[Commit], config: KernelConfig) -> Search:
-        """Return the search. It holds the lock of the tree until ``end``."""
+    def search(self, config: KernelConfig, has_lab: bool) -> Search:
+        """Return the search. It holds the lock of the tree until ``end``. ``has_lab``: a lab confirms its commit."""
         from pytest_pinet.judge.bisection import LAYOUT
         from pytest_pinet.tree.builder import TreeBuilder
         from pytest_pinet.tree.search import EXACT_LAYOUT, Journal, Search
@@ -132,9 +139,9 @@ class _Measuring:
         builder = self._held.enter_context(TreeBuilder(self._tree, config, _say))
         what = json.dumps([self._good, self._bad, config.key, self._exact, *self._words])
         journal = Journal(self._tree.folder / "bisect" / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.jsonl")
-        one = partial(self._one, builder)
+        one, confirm = partial(self._one, builder), None if has_lab else partial(self.confirm, builder)
         layout = EXACT_LAYOUT if self._exact else LAYOUT
-        return Search(commits, journal, partial(self._ends, builder), one, _is_of_driver, _say, layout)
+        return Search(self._commits, journal, partial(self._ends, builder), one, confirm, _is_of_driver, _say, layout)
 
     def end(self) -> None:
         """Give the tree back."""
@@ -175,13 +182,21 @@ class _Measuring:
         values = tuple((commit, value) for _, value in found.values)
         return Step(values, "", "", found.boots, time.monotonic() - began)
 
-    def confirm(self, culprit: Commit, config: KernelConfig) -> Measured:
+    def confirm(self, builder: TreeBuilder, culprit: Commit, first: Step) -> Step:
         """Gate the culprit against its first parent."""
-        from pytest_pinet.tree.builder import TreeBuilder
+        from pytest_pinet.judge.bisection import GOOD
+        from pytest_pinet.judge.turns import Side
+        from pytest_pinet.tree.search import Step
 
         _say(f"gating {culprit} against its parent")
-        with TreeBuilder(self._tree, config, _say) as builder:
-            return self._gates.confirmed(builder.build(culprit.parents[0]), builder.build(culprit.id))
+        began, parent = time.monotonic(), culprit.parents[0]
+        found = self._gates.confirmed(builder.build(parent), builder.build(culprit.id), first.figures)
+        # A parent outside of the range is as good as the good commit.
+        is_candidate = any(one.id == parent for one in self._commits)
+        commits = {Side.A: parent if is_candidate else GOOD, Side.B: culprit.id}
+        values = tuple((commits[side], value) for side, value in found.values)
+        seconds = time.monotonic() - began
+        return Step(values, "", found.sentence, found.boots, seconds, gated=culprit.id, verdict=found.verdict)
 
 
 def _is_of_driver(driver: str, file: str) -> bool:
@@ -200,14 +215,14 @@ def _nics_of_driver(lab: str, driver: str) -> list[str]:
     return [f"--nic={name}" for name in sorted(found)]
 
 
-def _answer(commits: Sequence[Commit], share: float, confirmed: Measured | None) -> Iterator[str]:
-    """Yield what was found: a commit, or the commits that are left."""
-    if confirmed is not None:
+def _answer(commits: Sequence[Commit], share: float, gate: Step | None) -> Iterator[str]:
+    """Yield what was found: a commit with its gate, or the commits that are left."""
+    if gate is not None:
         (one,) = commits
-        found = "found" if confirmed.figures else "not decided, its gate against its parent does not confirm it"
-        yield f"{found}: {one.id} {one.subject}"
+        denied = "not decided, its gate against its parent finds no loss"
+        yield f"{denied if gate.verdict in _DENIED else 'found'}: {one.id} {one.subject}"
         yield f"author: {one.author}"
-        yield f"probability {share:.1%}; against its parent: {confirmed.sentence}"
+        yield f"probability {share:.1%}; against its parent: {gate.why}"
         return
     yield f"not decided: one of {len(commits)} commits, which no more boots tell apart"
     for one in commits[:_MOST_SHOWN]:
@@ -216,17 +231,13 @@ def _answer(commits: Sequence[Commit], share: float, confirmed: Measured | None)
         yield f"  and {len(commits) - _MOST_SHOWN} more"
 
 
-def _costs(search: Search, commits: Mapping[str, Commit], confirmed: Measured | None) -> Iterator[str]:
+def _costs(steps: Sequence[Step], commits: Mapping[str, Commit]) -> Iterator[str]:
     """Yield boots and time, and a line for each skipped commit."""
-    steps = search.steps
     measured = {commit for step in steps for commit, _ in step.values if commit}
     boots, minutes = sum(step.boots for step in steps), sum(step.seconds for step in steps) / 60
-    more = (
-        f"; {confirmed.boots} more boots for the gate against its parent"
-        if confirmed is not None and confirmed.boots
-        else ""
-    )
-    yield f"{len(measured)} of {len(commits)} commits and the good one measured, {boots} boots, {minutes:.0f} min{more}"
+    gates = sum(step.boots for step in steps if step.gated)
+    more = f", {gates} of them in gates of a commit against its parent" if gates else ""
+    yield f"{len(measured)} of {len(commits)} commits and the good one measured, {boots} boots{more}, {minutes:.0f} min"
     for step in steps:
         if step.skipped:
             # A compiler's message begins with the commit.

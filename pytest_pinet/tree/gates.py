@@ -111,10 +111,10 @@ class Gates:
         boots = measured.boots if self._exact else 1
         return Measured(((Side.B, values[-1]),), boots, measured.verdict, measured.sentence)
 
-    def confirmed(self, good: Path, bad: Path) -> Measured:
-        """Gate a commit against its parent as usual."""
+    def confirmed(self, good: Path, bad: Path, figures: Sequence[str]) -> Measured:
+        """Gate a commit against its parent as usual. If it is not slower, the values are those of ``figures``."""
         run = self._run(bad, good, ())
-        return _measured(run, _slower(run))
+        return _measured(run, _slower(run) or [one for one in _figures(run) if one.name in figures])
 
     def _run(self, build: Path, against: Path | str, more: Sequence[str]) -> RunRecord:
         shutil.rmtree(self._folder, ignore_errors=True)

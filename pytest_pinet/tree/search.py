@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from pytest_pinet.execution.files import writing
 from pytest_pinet.judge.bisection import GOOD, LAYOUT, Bisection
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.tree.sources import Commit
 
 # Commits that touch the driver's folder are so many times as likely.
@@ -24,7 +25,8 @@ EXACT_LAYOUT = 0.02
 class Step:
     """What was measured at once: the values of commits in the order of their boots, or why a commit was skipped.
 
-    The first step has both ends, the ``figures`` that the bad end is slower in, and the ``driver`` of their NIC.
+    The first step has both ends, the ``figures`` that the bad end is slower in, and the ``driver`` of their NIC. A step
+    with ``gated`` is the gate of this commit against its parent, with its ``verdict``.
     """
 
     values: tuple[tuple[str, float], ...] = ()
@@ -34,6 +36,8 @@ class Step:
     seconds: float = 0.0
     figures: tuple[str, ...] = ()
     driver: str = ""
+    gated: str = ""
+    verdict: Verdict | None = None
 
 
 _STEP = TypeAdapter(Step)
@@ -67,7 +71,8 @@ class Journal:
 class Search:
     """A search among ``commits``, each behind its parents.
 
-    ``measure`` boots the known-good end (GOOD) or a commit once; it returns the step. ``ends`` gates both ends.
+    ``measure`` boots the known-good end (GOOD) or a commit once; it returns the step. ``ends`` gates both ends, and
+    ``confirm`` a commit against its parent.
     ``in_driver`` returns whether a file belongs to a driver. ``show`` gets the step to come, in words. ``layout`` is
     that of ``Bisection``.
     """
@@ -76,6 +81,7 @@ class Search:
     journal: Journal
     ends: Callable[[], Step]
     measure: Callable[[str, Step], Step]
+    confirm: Callable[[Commit, Step], Step] | None = None
     in_driver: Callable[[str, str], bool] = lambda _driver, _file: False
     show: Callable[[str], None] = lambda _: None
     layout: float = LAYOUT
@@ -84,7 +90,9 @@ class Search:
     def run(self) -> Bisection | None:
         """Measure until a commit is certain, or nothing tells more. None: the gate of both ends finds no difference.
 
-        Steps of earlier starts are not made again. Raises the errors of ``ends`` and ``measure``.
+        If the gate of this commit against its parent does not call it slower, its boots count as others do, and the
+        search goes on unless the commit is still certain. Steps of earlier starts are not made again. Raises the errors
+        of ``ends``, ``measure`` and ``confirm``.
         """
         self.steps = list(self.journal.steps())
         if not self.steps:
@@ -100,16 +108,31 @@ class Search:
         for step in self.steps:
             _tell(found, step)
         by_id = {one.id: one for one in self.commits}
-        while not found.is_certain and (commit := found.next()) is not None:
-            what = "the good commit again" if commit == GOOD else str(by_id[commit])
-            best, share = found.best()
-            self.show(
-                f"step {len(self.steps) + 1}: {what}; best candidate {by_id[best[0]]} {share:.0%}; "
-                f"about {found.boots_left()} boots left"
-            )
-            self._add(self.measure(commit, first))
-            _tell(found, self.steps[-1])
+        while (made := self._next(found, by_id)) is not None:
+            self._add(made)
+            _tell(found, made)
         return found
+
+    def gate_of(self, commit: str) -> Step | None:
+        """Return the latest gate of this commit against its parent."""
+        return next((step for step in reversed(self.steps) if step.gated == commit), None)
+
+    def _next(self, found: Bisection, by_id: Mapping[str, Commit]) -> Step | None:
+        """Make the next step; None at the end."""
+        if self.steps[-1].verdict is Verdict.FAIL:
+            return None
+        best, share = found.best()
+        if found.is_certain:
+            is_open = len(best) == 1 and self.gate_of(best[0]) is None
+            return self.confirm(by_id[best[0]], self.steps[0]) if self.confirm and is_open else None
+        if (commit := found.next()) is None:
+            return None
+        what = "the good commit again" if commit == GOOD else str(by_id[commit])
+        self.show(
+            f"step {len(self.steps) + 1}: {what}; best candidate {by_id[best[0]]} {share:.0%}; "
+            f"about {found.boots_left()} boots left"
+        )
+        return self.measure(commit, self.steps[0])
 
     def _add(self, step: Step) -> None:
         self.journal.add(step)

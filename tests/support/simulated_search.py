@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pytest_pinet.judge.bisection import GOOD
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.tree.search import Journal, Search, Step
 from pytest_pinet.tree.sources import Commit
 
@@ -23,17 +24,27 @@ BAD = COMMITS[-1].id
 
 
 def simulated_search(
-    file: Path, boots: Callable[[str], None] = lambda _: None, noise: float = 0.004, **more: object
+    file: Path,
+    boots: Callable[[str], None] = lambda _: None,
+    noise: float = 0.004,
+    verdict: Verdict = Verdict.FAIL,
+    lucky: int = 0,
+    **more: object,
 ) -> Search:
-    """Return a search with simulated boots; the noise of a boot depends on its number alone."""
+    """Return a search with simulated boots; the noise of a boot depends on its number alone.
+
+    Gates against a parent end with this ``verdict``. So many boots of the culprit are ``lucky``: as fast as its parent.
+    """
     made = [*Journal(file).steps()]
     number = sum(len(step.values) for step in made)
 
     def boot(commit: str) -> tuple[str, float]:
-        nonlocal number
+        nonlocal number, lucky
         number += 1
         boots(commit)
-        lost = math.log(0.98) if commit >= CULPRIT.id else 0.0
+        is_lucky = commit == CULPRIT.id and lucky > 0
+        lucky -= is_lucky
+        lost = math.log(0.98) if commit >= CULPRIT.id and not is_lucky else 0.0
         return commit, math.log(941e6) + lost + random.Random(number).gauss(0, noise)
 
     def ends() -> Step:
@@ -46,4 +57,9 @@ def simulated_search(
             return Step(skipped=commit, why="does not compile")
         return Step((boot(commit),), boots=1)
 
-    return Search(COMMITS, Journal(file), ends, measure, **more)  # type: ignore[arg-type]
+    def confirm(culprit: Commit, _first: Step) -> Step:
+        (parent,) = culprit.parents
+        values = tuple(boot(one) for one in (parent, culprit.id, culprit.id, parent))
+        return Step(values, boots=4, gated=culprit.id, verdict=verdict)
+
+    return Search(COMMITS, Journal(file), ends, measure, confirm, **more)  # type: ignore[arg-type]

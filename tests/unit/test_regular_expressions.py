@@ -11,6 +11,7 @@ from pytest_pinet.builds.kernel_tree import _DEFINITION
 from pytest_pinet.catalogue.load import built_in
 from pytest_pinet.errors import Where
 from pytest_pinet.exact.board import NICS
+from pytest_pinet.exact.changed_files import _MODULES
 from pytest_pinet.init.machine import _CAUSES
 from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.traffic.iperf3_trouble import _CLIENT_RULES, _COMMON_RULES, _SERVER_RULES
@@ -19,6 +20,7 @@ from tests.support.regular_expressions import expressions, find_attack
 # Patterns that a call takes from a table or a file. `of_tables` has the patterns of the package.
 VARIABLE = {
     ("pytest_pinet/builds/kernel_tree.py", "pattern"),
+    ("pytest_pinet/exact/changed_files.py", "pattern"),
     ("pytest_pinet/init/machine.py", "cause.pattern"),
     ("pytest_pinet/lab/switch/cli.py", "pattern"),
     ("pytest_pinet/lab/switch/cli_family.py", "harmless"),
@@ -34,6 +36,8 @@ def of_tables() -> Iterator[tuple[str, str, int]]:
     yield "sources", _DEFINITION.format(names="one|other"), re.MULTILINE
     for nic in NICS.values():
         yield nic.device, nic.functions, 0
+    for module, files in _MODULES.items():
+        yield module, files, 0
     for cause in _CAUSES:
         yield "login", cause.pattern, re.IGNORECASE
     for rule in (*_COMMON_RULES, *_CLIENT_RULES, *_SERVER_RULES):

@@ -89,11 +89,11 @@ def test_a_bad_commit_that_does_not_compile_is_broken_and_a_good_one_is_a_mistak
 
 def test_words_behind_the_options_go_to_pytest(repository: KernelRepository, gate: Gate) -> None:
     repository.commit("v2", {"drivers/a.c": "changed\n"})
-    Path("test_driver.py").write_text(
+    Path("test_given_words.py").write_text(
         "import pytest\n\n@pytest.mark.exact(nic='macb')\ndef test_it(exact_gate):\n    assert exact_gate()\n"
     )
-    code, out = gate("--good=v1", "--exact", "test_driver.py", "-v", *QUIET)
-    assert (code, "test_driver.py::test_it[macb] PASSED" in out) == (0, True), out
+    code, out = gate("--good=v1", "--exact", "test_given_words.py", "-v", *QUIET)
+    assert (code, "test_given_words.py::test_it[macb] PASSED" in out) == (0, True), out
     code, out = gate("--good=v1", "--exact", "-k", "no_such_test", *QUIET)
     assert (code, "no test is selected" in out) == (4, True), out
 

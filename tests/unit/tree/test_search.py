@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import LabError
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.tree.search import Step
 from tests.support.console_blocks import ROOT
 from tests.support.simulated_search import BROKEN, COMMITS, CULPRIT, simulated_search
@@ -28,6 +29,27 @@ def test_the_commit_that_lost_2_percent_in_genet_is_found(tmp_path: Path) -> Non
     assert said[0] == "gating the bad commit against the good one"
     assert said[1].startswith("step 2: ")
     assert said[1].endswith(" boots left")
+
+
+def test_the_culprit_is_gated_once_against_its_parent_also_by_two_starts(tmp_path: Path) -> None:
+    one = simulated_search(tmp_path / "a.jsonl")
+    one.run()
+    gate = one.gate_of(CULPRIT.id)
+    assert gate == one.steps[-1]
+    again = simulated_search(tmp_path / "a.jsonl", boots=lambda commit: pytest.fail(commit))
+    again.run()
+    assert again.gate_of(CULPRIT.id) == gate
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.INCONCLUSIVE])
+def test_boots_of_a_gate_that_does_not_call_the_culprit_slower_count_and_the_search_goes_on(
+    tmp_path: Path, verdict: Verdict
+) -> None:
+    one = simulated_search(tmp_path / "a.jsonl", lucky=3, verdict=verdict)
+    found = one.run()
+    assert found is not None
+    assert [step.gated for step in one.steps if step.gated] == [COMMITS[19].id, CULPRIT.id]
+    assert (found.best()[0], found.is_certain) == ([CULPRIT.id], True)
 
 
 def test_a_search_that_an_error_ended_goes_on_and_ends_as_a_whole_one(tmp_path: Path) -> None:
