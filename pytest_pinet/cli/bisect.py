@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -148,10 +149,6 @@ class _Measuring:
         self._held.close()
 
     def _ends(self, builder: TreeBuilder) -> Step:
-        from pytest_pinet.judge.bisection import GOOD
-        from pytest_pinet.judge.turns import Side
-        from pytest_pinet.tree.search import Step
-
         began = time.monotonic()
         folders = []
         for option, commit in (("--good", self._good), ("--bad", self._bad)):
@@ -159,11 +156,10 @@ class _Measuring:
                 folders.append(builder.build(commit))
             except BuildError as error:
                 raise ConfigError(f"{option}: {error}; name a commit that compiles") from None
-        found = self._gates.ends(*folders)
-        self.sentence = found.sentence
-        commits = {Side.A: GOOD, Side.B: self._bad}
-        values = tuple((commits[side], value) for side, value in found.values)
-        return Step(values, "", "", found.boots, time.monotonic() - began, found.figures, found.driver)
+        good, bad = folders
+        found = self._gates.ends(good, bad, self._bad)
+        self.sentence = found.why
+        return replace(found, seconds=time.monotonic() - began)
 
     def _one(self, builder: TreeBuilder, commit: str, first: Step) -> Step:
         from pytest_pinet.tree.search import Step
@@ -173,30 +169,24 @@ class _Measuring:
         skipping = (BuildError, InvalidMeasurement, *((ConfigError,) if self._exact else ()))
         try:
             build = builder.build(commit or self._good)
-            found = self._gates.one(build, builder.build(self._good), first.figures)
+            found = self._gates.one(build, builder.build(self._good), commit, first.figures)
         except skipping as error:
             if not commit:
                 raise LabError(f"the good commit cannot be measured again: {first_line(error)}") from error
             _say(f"skipped: {first_line(error)}")
             return Step((), commit, first_line(error), 0, time.monotonic() - began)
-        values = tuple((commit, value) for _, value in found.values)
-        return Step(values, "", "", found.boots, time.monotonic() - began)
+        return replace(found, seconds=time.monotonic() - began)
 
     def confirm(self, builder: TreeBuilder, culprit: Commit, first: Step) -> Step:
         """Gate the culprit against its first parent."""
         from pytest_pinet.judge.bisection import GOOD
-        from pytest_pinet.judge.turns import Side
-        from pytest_pinet.tree.search import Step
 
         _say(f"gating {culprit} against its parent")
         began, parent = time.monotonic(), culprit.parents[0]
-        found = self._gates.confirmed(builder.build(parent), builder.build(culprit.id), first.figures)
         # A parent outside of the range is as good as the good commit.
-        is_candidate = any(one.id == parent for one in self._commits)
-        commits = {Side.A: parent if is_candidate else GOOD, Side.B: culprit.id}
-        values = tuple((commits[side], value) for side, value in found.values)
-        seconds = time.monotonic() - began
-        return Step(values, "", found.sentence, found.boots, seconds, gated=culprit.id, verdict=found.verdict)
+        commits = parent if any(one.id == parent for one in self._commits) else GOOD, culprit.id
+        found = self._gates.confirmed(builder.build(parent), builder.build(culprit.id), commits, first.figures)
+        return replace(found, seconds=time.monotonic() - began)
 
 
 def _is_of_driver(driver: str, file: str) -> bool:

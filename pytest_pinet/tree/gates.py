@@ -7,18 +7,20 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, LabError
 from pytest_pinet.execution.shell import last_line
 from pytest_pinet.history.results_file import read_whole_run
+from pytest_pinet.judge.bisection import GOOD
 from pytest_pinet.judge.turns import LEAST_BOOTS, Side
 from pytest_pinet.model.record.change import ChangedDirectionRecord
 from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.tree.search import Step
 
 # Without limits, one boot of an exact board is enough.
 _NO_LIMITS = ("--instructions=1000000000", "--tolerance=49%")
@@ -30,22 +32,6 @@ _UNDO_S = 600.0
 _PINET = (
     "setpriv", "--pdeathsig", "TERM", sys.executable, "-c", "from pytest_pinet.cli import main; main()", "gate",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What one gate gave. ``values`` are of builds A and B, in the order of their boots.
-
-    A value is a mean of logarithms over the ``figures``, which are the results that build B is slower in. ``driver`` is
-    the driver of their NIC. ``sentence`` is the reason of the verdict.
-    """
-
-    values: tuple[tuple[Side, float], ...]
-    boots: int
-    verdict: Verdict
-    sentence: str
-    figures: tuple[str, ...] = ()
-    driver: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,8 +73,8 @@ class Gates:
         self._words = [*words, *(["--exact"] if exact else [])]
         self._folder, self._exact = folder, exact
 
-    def ends(self, good: Path, bad: Path) -> Measured:
-        """Gate the bad build against the good one. Without ``figures``, they do not differ.
+    def ends(self, good: Path, bad: Path, commit: str) -> Step:
+        """Gate the build of the bad ``commit`` against the good one. Without ``figures``, they do not differ.
 
         On a lab, these few boots can leave it undecided, and more boots of both builds follow one by one.
         Raises ConfigError, LabError, InvalidMeasurement.
@@ -97,24 +83,27 @@ class Gates:
         slower = _slower(run)
         if not slower and not self._exact:
             slower = sorted((one for one in _figures(run) if one.lost > 0), key=lambda one: -one.lost)[:1]
-        return _measured(run, slower)
+        return _step(run, slower, (GOOD, commit))
 
-    def one(self, build: Path, good: Path, figures: Sequence[str]) -> Measured:
-        """Boot a build once. Raises ConfigError, LabError, and InvalidMeasurement if it has no value."""
+    def one(self, build: Path, good: Path, commit: str, figures: Sequence[str]) -> Step:
+        """Boot the build of a commit once. Raises ConfigError, LabError, and InvalidMeasurement without a value."""
         run = self._run(build, good, _NO_LIMITS) if self._exact else self._run(build, "accepted", ())
         found = [one for one in _figures(run) if one.name in figures]
-        measured = _measured(run, found)
-        values = [value for side, value in measured.values if side is Side.B]
-        if len(found) < len(figures) or not values:
-            raise InvalidMeasurement(measured.sentence)
+        # On exact boards, the first value is of the good build.
+        step = _step(run, found, ("", commit), only=Side.B)
+        if len(found) < len(figures) or not step.values:
+            raise InvalidMeasurement(step.why)
         # Commits with the same bytes share boots of exact boards.
-        boots = measured.boots if self._exact else 1
-        return Measured(((Side.B, values[-1]),), boots, measured.verdict, measured.sentence)
+        return replace(step, values=step.values[-1:], boots=step.boots if self._exact else 1)
 
-    def confirmed(self, good: Path, bad: Path, figures: Sequence[str]) -> Measured:
-        """Gate a commit against its parent as usual. If it is not slower, the values are those of ``figures``."""
+    def confirmed(self, good: Path, bad: Path, commits: tuple[str, str], figures: Sequence[str]) -> Step:
+        """Gate a commit against its parent as usual; ``commits`` are the parent and the commit.
+
+        If the commit is not slower, the values are those of ``figures``.
+        """
         run = self._run(bad, good, ())
-        return _measured(run, _slower(run) or [one for one in _figures(run) if one.name in figures])
+        step = _step(run, _slower(run) or [one for one in _figures(run) if one.name in figures], commits)
+        return replace(step, gated=commits[1], verdict=run.change.verdict if run.change else None)
 
     def _run(self, build: Path, against: Path | str, more: Sequence[str]) -> RunRecord:
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -151,18 +140,21 @@ def _slower(run: RunRecord) -> list[_Figure]:
     return sorted(found, key=lambda one: -one.lost)
 
 
-def _measured(run: RunRecord, figures: Sequence[_Figure]) -> Measured:
+def _step(run: RunRecord, figures: Sequence[_Figure], commits: tuple[str, str], only: Side | None = None) -> Step:
+    """Return what a gate gave. A value is the mean of the logarithms of all ``figures`` in one boot of a commit."""
     assert run.change is not None
     # Boots of several boards are not in one order.
     own = [one for one in figures if one.result.combination.dut == figures[0].result.combination.dut]
     boots: dict[tuple[int, Side], list[float]] = {}
     for one in own:
         for number, side, value in one.values():
-            boots.setdefault((number, side), []).append(value)
-    values = tuple((side, fmean(logs)) for (_, side), logs in sorted(boots.items()))
+            if only in (None, side):
+                boots.setdefault((number, side), []).append(value)
+    names = dict(zip(Side, commits, strict=True))
+    values = tuple((names[side], fmean(logs)) for (_, side), logs in sorted(boots.items()))
     why = f"{own[0].name}: {own[0].change.why}" if own and own[0].change is not None else run.change.sentence
     driver = (own[0].result.build.get("driver") or "").partition(" ")[0] if own else ""
-    return Measured(values, run.change.turns, run.change.verdict, why, tuple(one.name for one in own), driver)
+    return Step(values, "", why, run.change.turns, figures=tuple(one.name for one in own), driver=driver)
 
 
 def _logs(connections: Sequence[ConnectionRecord]) -> list[float]:

@@ -23,7 +23,7 @@ EXACT_LAYOUT = 0.02
 
 @dataclass(frozen=True)
 class Step:
-    """What was measured at once: the values of commits in the order of their boots, or why a commit was skipped.
+    """What was measured at once: values of commits in the order of their boots. ``why``: the verdict, or the skip.
 
     The first step has both ends, the ``figures`` that the bad end is slower in, and the ``driver`` of their NIC. A step
     with ``gated`` is the gate of this commit against its parent, with its ``verdict``.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.judge.turns import Side
+from pytest_pinet.judge.bisection import GOOD
 from pytest_pinet.tree.gates import Gates
 from tests.support.gate_project import GateLab
 
@@ -19,14 +19,17 @@ def test_boots_of_the_ends_and_of_one_commit_have_a_value_each(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     builds = [tmp_path / f"{name}.yaml" for name in "ab"]
-    for number, build in enumerate(builds):
-        build.write_text(f"name: {build.stem}\nsysctls: {{net.ipv4.tcp_sack: {number}}}\n")
+    # The second build receives slower.
+    for build, memory in zip(builds, ("4096 131072 6291456", "4096 8192 8192"), strict=True):
+        build.write_text(f"name: {build.stem}\nsysctls: {{net.ipv4.tcp_rmem: {memory}}}\n")
     gates = Gates([f"--lab={gate_lab.file}", "--board=pi3b", "--nic=onboard"], tmp_path / "gate", exact=False)
-    ends = gates.ends(*builds)
-    sides = [side for side, _ in ends.values]
-    assert (ends.boots, sides.count(Side.A), sides.count(Side.B), len(ends.figures)) == (6, 3, 3, 1)
+    ends = gates.ends(builds[0], builds[1], "bad")
+    levels = {commit: [value for of, value in ends.values if of == commit] for commit in (GOOD, "bad")}
+    assert FIGURE in ends.figures
+    assert len(ends.values) == sum(map(len, levels.values())) == ends.boots
+    assert max(levels["bad"]) < min(levels[GOOD])
     # No baseline of this link was accepted: a boot alone has its value, and no verdict counts.
-    one = gates.one(builds[1], builds[0], [FIGURE])
-    ((side, value),) = one.values
-    assert (side, one.boots) == (Side.B, 1)
-    assert [value] * 6 == pytest.approx([other for _, other in ends.values], abs=0.2)
+    one = gates.one(builds[1], builds[0], "some", ends.figures)
+    ((commit, value),) = one.values
+    assert (commit, one.boots) == ("some", 1)
+    assert value < min(levels[GOOD])
