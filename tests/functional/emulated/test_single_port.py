@@ -10,7 +10,7 @@ import pytest
 from tests.support.emulated_gate import LAB, NEEDS, card_or_skip, patient
 from tests.support.gate_project import GateLab, Project, lab_up
 
-pytestmark = [pytest.mark.emulated, *NEEDS]
+pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
 GATE = Path(__file__).parents[3] / "pytest_pinet" / "suites" / "test_line_rate.py"
 # How the boards see our connection, and what a driver must not lose.
 TESTS = """
@@ -51,9 +51,7 @@ def nodes_are_left_alone(lab: GateLab) -> None:
     assert set(lab.port_groups().values()) == {"br0"}
 
 
-@pytest.mark.parametrize(
-    "board", [pytest.param("virt-same", marks=pytest.mark.smoke), pytest.param("virt-vlan", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("board", ["virt-same", "virt-vlan"])
 def test_the_line_rate_suite_passes_over_the_port_that_carries_ssh(project: Project, board: str) -> None:
     options = ("-p", "no:cacheprovider", f"--pinet-run-dir={project.path}", f"--pinet-board={board}", "-k", "onboard")
     output = project.pytest(str(GATE), *options, timeout_s=600)
@@ -69,7 +67,6 @@ def test_the_line_rate_suite_passes_over_the_port_that_carries_ssh(project: Proj
     nodes_are_left_alone(project.lab)
 
 
-@pytest.mark.slow
 def test_the_vlan_is_found_and_what_would_cut_it_is_skipped(project: Project) -> None:
     project.write("test_it.py", TESTS)
     output = project.pytest("-rs", "test_it.py", timeout_s=600)
