@@ -64,7 +64,7 @@ def bisect(
 
     Measures builds of commits until one is the culprit with a probability of 95 %, and gates it against its parent.
     Commits that do not build or boot are skipped. If it is stopped, even by kill -9, the same command goes on where it
-    stopped. All further arguments go to pinet gate: test paths, -k, --board and so on.
+    stopped. All further arguments go to pinet gate: test paths, -k, --board, limits such as --instructions and so on.
 
     \b
     pinet bisect --tree ~/linux --good v6.12.40 --bad v6.12.41 --exact --nic r8152
@@ -95,7 +95,8 @@ def bisect(
     measuring.end()
     if found is None or not found.differs:
         why = measuring.sentence or "the boots of both commits differ by no more than their noise"
-        echo(f"Nothing to bisect, the bad commit is not slower than the good one: {why}")
+        less = "--instructions=NAME=0 for a function, --instructions=20 for all" if exact else "--pinet-tolerance=0.5%"
+        echo(f"Nothing to bisect: the bad commit is within the limits of the gate, {why}. For less growth, add {less}")
         sys.exit(UNDECIDED)
     names, share = found.best()
     by_id = {one.id: one for one in commits}

@@ -99,7 +99,7 @@ class Gates:
     def confirmed(self, good: Path, bad: Path, commits: tuple[str, str], figures: Sequence[str]) -> Step:
         """Gate a commit against its parent as usual; ``commits`` are the parent and the commit.
 
-        If the commit is not slower, the values are those of ``figures``.
+        If the commit is not slower, the step has the values of ``figures``.
         """
         run = self._run(bad, good, ())
         step = _step(run, _slower(run) or [one for one in _figures(run) if one.name in figures], commits)
