@@ -6,13 +6,12 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import wraps
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec
 
 import click
 
@@ -20,15 +19,16 @@ from pytest_pinet.cli.command import echo, with_sections
 from pytest_pinet.cli.config import FILES
 from pytest_pinet.cli.gate import UNDECIDED
 from pytest_pinet.cli.options import complete_nics, lab_files
-from pytest_pinet.cli.tree import HEADING, NAMES, kernel_config, tree_options
+from pytest_pinet.cli.tree import HEADING, NAMES, kernel_config, say, tree_options
 from pytest_pinet.errors import BuildError, ConfigError, InvalidMeasurement, LabError, first_line
 from pytest_pinet.model.verdict import Verdict
 
 if TYPE_CHECKING:
-    from pytest_pinet.tree.builder import KernelConfig, TreeBuilder
+    from pytest_pinet.tree.builder import TreeBuilder
     from pytest_pinet.tree.search import Search, Step
-    from pytest_pinet.tree.sources import Commit, Tree
+    from pytest_pinet.tree.sources import Commit
 
+_P = ParamSpec("_P")
 # An answer that is not decided names at most this many commits.
 _MOST_SHOWN = 10
 # A gate of the culprit against its parent with this verdict says that it is none.
@@ -89,10 +89,10 @@ def bisect(
     # A mistake in it must not end the last step, after hours of boots.
     of_lab = kernel_config(config, given | {"pinet_exact": False}) if with_both else None
     words = [*(f"--nic={one}" for one in nics), *(() if with_both else gate_args)]
-    measuring = _Measuring(source, ends, commits, exact, words if exact else [f"--lab={lab}", *words])
-    search = measuring.search(own, has_lab=with_both)
-    found = search.run()
-    measuring.end()
+    with TreeBuilder(source, own, say) as builder:
+        measuring = _Measuring(builder, ends, commits, exact, words if exact else [f"--lab={lab}", *words])
+        search = measuring.search(own.key, has_lab=with_both)
+        found = search.run()
     if found is None or not found.differs:
         why = measuring.sentence or "the boots of both commits differ by no more than their noise"
         less = "--instructions=NAME=0 for a function, --instructions=20 for all" if exact else "--pinet-tolerance=0.5%"
@@ -103,9 +103,9 @@ def bisect(
     steps, gate = search.steps, search.gate_of(names[0])
     if of_lab is not None and found.is_certain and len(names) == 1:
         words = [f"--lab={lab}", *_nics_of_driver(str(lab), steps[0].driver), *gate_args]
-        with TreeBuilder(source, of_lab, _say) as builder:
-            confirm = _Measuring(source, ends, commits, False, words).confirm
-            steps = [*steps, gate := confirm(builder, by_id[names[0]], steps[0])]
+        with TreeBuilder(source, of_lab, say) as builder:
+            confirm = _Measuring(builder, ends, commits, False, words).confirm
+            steps = [*steps, gate := confirm(by_id[names[0]], steps[0])]
     chosen = [by_id[one] for one in (names if found.is_certain else found.likely())]
     gate = gate if found.is_certain and len(names) == 1 else None
     for line in chain(_answer(chosen, share, gate), _costs(steps, by_id)):
@@ -113,81 +113,80 @@ def bisect(
     sys.exit(0 if gate is not None and gate.verdict not in _DENIED else UNDECIDED)
 
 
-def _say(text: str) -> None:
-    echo(text, err=True)
+def _timed(measure: Callable[_P, Step]) -> Callable[_P, Step]:
+    """Let a function return its step with the seconds that it took."""
+
+    @wraps(measure)
+    def timed(*words: _P.args, **named: _P.kwargs) -> Step:
+        began = time.monotonic()
+        return replace(measure(*words, **named), seconds=time.monotonic() - began)
+
+    return timed
 
 
 class _Measuring:
     """Builds and measures the commits of a tree."""
 
     def __init__(
-        self, tree: Tree, ends: tuple[str, str], commits: Sequence[Commit], exact: bool, words: Sequence[str]
+        self, builder: TreeBuilder, ends: tuple[str, str], commits: Sequence[Commit], exact: bool, words: Sequence[str]
     ) -> None:
         from pytest_pinet.tree.gates import Gates
 
-        self._tree, self._commits, self._exact, self._words = tree, commits, exact, words
+        self._builder, self._commits, self._exact, self._words = builder, commits, exact, words
         self._good, self._bad = ends
-        self._gates = Gates(words, tree.folder / "bisect" / "gate", exact)
-        self._held = ExitStack()
+        self._folder = builder.tree.folder / "bisect"
+        self._gates = Gates(words, self._folder / "gate", exact)
         # What the gate of both ends said.
         self.sentence = ""
 
-    def search(self, config: KernelConfig, has_lab: bool) -> Search:
-        """Return the search. It holds the lock of the tree until ``end``. ``has_lab``: a lab confirms its commit."""
+    def search(self, config: str, has_lab: bool) -> Search:
+        """Return the search. ``config`` is the key of the configuration. ``has_lab``: a lab confirms its commit."""
         from pytest_pinet.judge.bisection import LAYOUT
-        from pytest_pinet.tree.builder import TreeBuilder
         from pytest_pinet.tree.search import EXACT_LAYOUT, Journal, Search
 
-        builder = self._held.enter_context(TreeBuilder(self._tree, config, _say))
-        what = json.dumps([self._good, self._bad, config.key, self._exact, *self._words])
-        journal = Journal(self._tree.folder / "bisect" / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.jsonl")
-        one, confirm = partial(self._one, builder), None if has_lab else partial(self.confirm, builder)
-        layout = EXACT_LAYOUT if self._exact else LAYOUT
-        return Search(self._commits, journal, partial(self._ends, builder), one, confirm, _is_of_driver, _say, layout)
+        what = json.dumps([self._good, self._bad, config, self._exact, *self._words])
+        journal = Journal(self._folder / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.jsonl")
+        confirm, layout = None if has_lab else self.confirm, EXACT_LAYOUT if self._exact else LAYOUT
+        return Search(self._commits, journal, self._ends, self._one, confirm, _is_of_driver, say, layout)
 
-    def end(self) -> None:
-        """Give the tree back."""
-        self._held.close()
-
-    def _ends(self, builder: TreeBuilder) -> Step:
-        began = time.monotonic()
+    @_timed
+    def _ends(self) -> Step:
         folders = []
         for option, commit in (("--good", self._good), ("--bad", self._bad)):
             try:
-                folders.append(builder.build(commit))
+                folders.append(self._builder.build(commit))
             except BuildError as error:
                 raise ConfigError(f"{option}: {error}; name a commit that compiles") from None
         good, bad = folders
         found = self._gates.ends(good, bad, self._bad)
         self.sentence = found.why
-        return replace(found, seconds=time.monotonic() - began)
+        return found
 
-    def _one(self, builder: TreeBuilder, commit: str, first: Step) -> Step:
+    @_timed
+    def _one(self, commit: str, first: Step) -> Step:
         from pytest_pinet.tree.search import Step
 
-        began = time.monotonic()
         # A commit that exact boards cannot judge, such as one without the driver, is no mistake of the user.
         skipping = (BuildError, InvalidMeasurement, *((ConfigError,) if self._exact else ()))
         try:
-            build = builder.build(commit or self._good)
-            found = self._gates.one(build, builder.build(self._good), commit, first.figures)
+            build = self._builder.build(commit or self._good)
+            return self._gates.one(build, self._builder.build(self._good), commit, first.figures)
         except skipping as error:
             if not commit:
                 raise LabError(f"the good commit cannot be measured again: {first_line(error)}") from error
-            _say(f"skipped: {first_line(error)}")
-            return Step((), commit, first_line(error), 0, time.monotonic() - began)
-        return replace(found, seconds=time.monotonic() - began)
+            say(f"skipped: {first_line(error)}")
+            return Step(skipped=commit, why=first_line(error))
 
-    def confirm(self, builder: TreeBuilder, culprit: Commit, first: Step) -> Step:
+    @_timed
+    def confirm(self, culprit: Commit, first: Step) -> Step:
         """Gate the culprit against its first parent."""
         from pytest_pinet.judge.bisection import GOOD
 
-        _say(f"gating {culprit} against its parent")
-        began, parent = time.monotonic(), culprit.parents[0]
+        say(f"gating {culprit} against its parent")
+        parent, build = culprit.parents[0], self._builder.build
         # A parent outside of the range is as good as the good commit.
         commits = parent if any(one.id == parent for one in self._commits) else GOOD, culprit.id
-        found = self._gates.confirmed(builder.build(parent), builder.build(culprit.id), commits, first.figures)
-        return replace(found, seconds=time.monotonic() - began)
+        return self._gates.confirmed(build(parent), build(culprit.id), commits, first.figures)
 
 
 def _is_of_driver(driver: str, file: str) -> bool:

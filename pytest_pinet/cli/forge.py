@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 # The results of a gate on one board have less than 1 MiB.
 _MOST_BYTES = 8 << 20
 _RESULTS = "results.json"
-_COMMIT = re.compile(r"[0-9a-f]{7,64}")
-_MOST_COMMANDS, _LONGEST = 8, 500
+_MOST_COMMANDS = 8
 
 
 @click.command(cls=PinetCommand)
@@ -90,15 +89,16 @@ def comment(answers: tuple[str, ...], commit: str, link: str, output: str | None
 def _commands(run: RunRecord) -> Iterator[str]:
     """Yield the commands that repeat the gate of two commits on an exact board, and that boot the board by itself."""
     from pytest_pinet.exact.board import shell_line
+    from pytest_pinet.report.comment import COMMIT, LONGEST
 
     for result in run.results[:1]:
         if (exact := result.exact) is None or run.change is None:
             continue
         sources = [build.source for build in (run.change.a, run.change.b) if build.source is not None]
-        if len(commits := [one.commit for one in sources if _COMMIT.fullmatch(one.commit)]) == 2:
+        if len(commits := [one.commit for one in sources if COMMIT.fullmatch(one.commit)]) == 2:
             words = ["--tree", ".", "--good", commits[0], "--bad", commits[1], "--exact", "--nic", exact.nic]
             yield shlex.join(["pinet", "gate", *words])
-        cmdline = (result.build.get("cmdline") or "")[:_LONGEST]
+        cmdline = (result.build.get("cmdline") or "")[:LONGEST]
         if line := shell_line(exact.machine, exact.device, exact.processors, cmdline):
             yield f"# The machine of {exact.nic}, QEMU {exact.qemu}; pinet makes the initramfs, and models of NICs:"
             yield line

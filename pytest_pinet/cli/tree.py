@@ -58,6 +58,11 @@ def kernel_config(config: str | None, given: Mapping[str, object]) -> KernelConf
     return small_config({boards[name].nic.driver for name in chosen(list(boards), nics, "--nic")})
 
 
+def say(text: str) -> None:
+    """Print progress."""
+    echo(text, err=True)
+
+
 @contextmanager
 def built_refs(tree: str, good: str, bad: str, config: KernelConfig, is_plan: bool) -> Iterator[tuple[str, str] | None]:
     """Yield the folders with the builds of two commits; None if one must be built, which a plan does not do.
@@ -67,9 +72,6 @@ def built_refs(tree: str, good: str, bad: str, config: KernelConfig, is_plan: bo
     """
     from pytest_pinet.tree.builder import TreeBuilder
     from pytest_pinet.tree.sources import Tree
-
-    def say(text: str) -> None:
-        echo(text, err=True)
 
     source = Tree(Path(tree).expanduser())
     commits = {"good": source.resolve(good), "bad": source.resolve(bad)}

@@ -73,6 +73,7 @@ def compare_sets(
         result = Relation.FASTER
     elif change > -allowed + needed:
         result = Relation.SAME
+    # Not `Words.change`: for a level that fell to nothing, it divides by 0.
     sign = -1 if words.inverse else 1
     relative, *ends = (math.expm1(min(sign * one, MOST_CHANGE)) for one in (change, change - half, change + half))
     low, high = sorted(ends)

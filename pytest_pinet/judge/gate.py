@@ -153,9 +153,11 @@ def rule_on(
     final = replace(settled(judged, judged.limit.rate, decision, decision.outcome), error_rate=plan.error_rate)
     if spread is not None:
         final = replace(final, reason=f"{final.reason}; {days_text(spread, decision, plan.error_rate, against)}")
+    if baseline is None:
+        return Ruling(final)
     bound = limit.bound if limit is not None else None
     tolerance = bound if isinstance(bound, Tolerance) else DEFAULT_TOLERANCE
-    return Ruling(improved(final, baseline, tolerance.relative.fraction, str(baseline and baseline.figure)))
+    return Ruling(improved(final, baseline, tolerance.relative.fraction, str(baseline.figure)))
 
 
 def first_decision(
@@ -205,13 +207,13 @@ def gating(baseline: Baseline | None) -> Baseline | None:
     return baseline if baseline is not None and len(baseline.runs) >= LEAST_RUNS else None
 
 
-def improved(judged: J, baseline: Baseline | None, tolerance: float, shown: str) -> J:
+def improved(judged: J, baseline: Baseline, tolerance: float, shown: str) -> J:
     """Make a pass improved if it is certainly better than the baseline, which is ``shown``, by more than the tolerance.
 
     The interval of ``judged`` is one of rates (bit/s). It takes a baseline of ENOUGH_DAYS days: one or two days may
     have shown only the lower of two levels. A late "improved" does no harm.
     """
-    if baseline is None or judged.interval is None or judged.verdict is not Verdict.PASS:
+    if judged.interval is None or judged.verdict is not Verdict.PASS:
         return judged
     if judged.interval[0] <= baseline.figure.bps * (1 + tolerance):
         return judged

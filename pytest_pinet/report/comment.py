@@ -19,9 +19,9 @@ from pytest_pinet.report.markdown import MARKS, MOST_CHARACTERS, escaped, folded
 
 # A workflow finds its own comment by this line, and replaces it.
 MARK = "<!-- pinet: answer -->"
-_MOST_ANSWERS, _LONGEST = 50, 500
+_MOST_ANSWERS, LONGEST = 50, 500
 _LINK = re.compile(r"https?://[A-Za-z0-9_.:/-]{1,300}")
-_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
 def comment_markdown(
@@ -32,7 +32,7 @@ def comment_markdown(
     ``commands`` repeat the result. ``commit`` is what was gated, ``link`` the address of the job; both can be empty.
     Raises ConfigError if they are neither a commit nor an address.
     """
-    if commit and not _COMMIT.fullmatch(commit):
+    if commit and not COMMIT.fullmatch(commit):
         raise ConfigError(f"--commit: {quoted(commit)} is no commit; expected 7 to 64 hexadecimal digits")
     if link and not _LINK.fullmatch(link):
         raise ConfigError(f"--link: {quoted(link)} is no address; expected https://... without special characters")
@@ -43,7 +43,7 @@ def comment_markdown(
     about = [*filter(None, (f"commit {commit[:12]}" if commit else "", f"[the job]({link})" if link else ""))]
     runs = [run for run in shown.values() if isinstance(run, RunRecord)]
     ends = [["", *folded("Repeat it", commands).splitlines()]] if commands else []
-    ends += [["", escaped(meant[:_LONGEST])] for meant in dict.fromkeys(map(emulated_sentence, runs)) if meant]
+    ends += [["", escaped(meant[:LONGEST])] for meant in dict.fromkeys(map(emulated_sentence, runs)) if meant]
     ends += [["", f"<sub>{', '.join(about)}</sub>"]] if about else []
     end = "\n".join([*chain.from_iterable(ends), ""])
     text = "\n".join([MARK, *lines, ""])
@@ -60,6 +60,6 @@ def comment_markdown(
 def _line(name: str, answer: RunRecord | str) -> str:
     if isinstance(answer, str) or answer.change is None:
         why = answer if isinstance(answer, str) else "its run gated no build"
-        return f"- {MARKS[Verdict.INCONCLUSIVE]} **{escaped(name[:_LONGEST])}**: no answer: {escaped(why[:_LONGEST])}"
+        return f"- {MARKS[Verdict.INCONCLUSIVE]} **{escaped(name[:LONGEST])}**: no answer: {escaped(why[:LONGEST])}"
     head = answer.change
-    return f"- {MARKS[head.verdict]} **{escaped(name[:_LONGEST])}**: {escaped(head.sentence[:_LONGEST])}"
+    return f"- {MARKS[head.verdict]} **{escaped(name[:LONGEST])}**: {escaped(head.sentence[:LONGEST])}"

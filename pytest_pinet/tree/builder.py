@@ -145,8 +145,11 @@ class TreeBuilder:
 
     def kept(self, commit: str) -> Path | None:
         """Return the build of a commit (its whole hash) if the cache has it."""
-        folder = self._builds / f"{commit[:16]}-{self._key}"
+        folder = self._folder(commit)
         return folder if is_file(folder / FILE) else None
+
+    def _folder(self, commit: str) -> Path:
+        return self._builds / f"{commit[:16]}-{self._key}"
 
     def build(self, commit: str) -> Path:
         """Return the folder with the build of a commit, which ``pinet gate`` accepts.
@@ -230,7 +233,7 @@ class TreeBuilder:
 
     def _keep(self, what: Commit, source: Path) -> Path:
         """Copy what a gate needs, as packages have it, and return the folder. It gets its name when it is whole."""
-        draft, folder = self._builds / "draft", self._builds / f"{what.id[:16]}-{self._key}"
+        draft, folder = self._builds / "draft", self._folder(what.id)
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
         try:

@@ -89,11 +89,10 @@ class Gates:
         """Boot the build of a commit once. Raises ConfigError, LabError, and InvalidMeasurement without a value."""
         run = self._run(build, good, _NO_LIMITS) if self._exact else self._run(build, "accepted", ())
         found = [one for one in _figures(run) if one.name in figures]
-        # On exact boards, the first value is of the good build.
-        step = _step(run, found, ("", commit), only=Side.B)
+        step = _step(run, found, (GOOD, commit))
         if len(found) < len(figures) or not step.values:
             raise InvalidMeasurement(step.why)
-        # Commits with the same bytes share boots of exact boards.
+        # On exact boards, the first value is of the good build. Commits with the same bytes share their boots.
         return replace(step, values=step.values[-1:], boots=step.boots if self._exact else 1)
 
     def confirmed(self, good: Path, bad: Path, commits: tuple[str, str], figures: Sequence[str]) -> Step:
@@ -127,11 +126,11 @@ class Gates:
 
 
 def _figures(run: RunRecord) -> list[_Figure]:
-    found = []
-    for result in run.results:
-        for way in result.directions:
-            found.append(_Figure(result, way, result.change.directions.get(way) if result.change else None))
-    return found
+    return [
+        _Figure(result, way, result.change.directions.get(way) if result.change else None)
+        for result in run.results
+        for way in result.directions
+    ]
 
 
 def _slower(run: RunRecord) -> list[_Figure]:
@@ -140,7 +139,7 @@ def _slower(run: RunRecord) -> list[_Figure]:
     return sorted(found, key=lambda one: -one.lost)
 
 
-def _step(run: RunRecord, figures: Sequence[_Figure], commits: tuple[str, str], only: Side | None = None) -> Step:
+def _step(run: RunRecord, figures: Sequence[_Figure], commits: tuple[str, str]) -> Step:
     """Return what a gate gave. A value is the mean of the logarithms of all ``figures`` in one boot of a commit."""
     assert run.change is not None
     # Boots of several boards are not in one order.
@@ -148,8 +147,7 @@ def _step(run: RunRecord, figures: Sequence[_Figure], commits: tuple[str, str], 
     boots: dict[tuple[int, Side], list[float]] = {}
     for one in own:
         for number, side, value in one.values():
-            if only in (None, side):
-                boots.setdefault((number, side), []).append(value)
+            boots.setdefault((number, side), []).append(value)
     names = dict(zip(Side, commits, strict=True))
     values = tuple((names[side], fmean(logs)) for (_, side), logs in sorted(boots.items()))
     why = f"{own[0].name}: {own[0].change.why}" if own and own[0].change is not None else run.change.sentence

@@ -72,9 +72,8 @@ class Search:
     """A search among ``commits``, each behind its parents.
 
     ``measure`` boots the known-good end (GOOD) or a commit once; it returns the step. ``ends`` gates both ends, and
-    ``confirm`` a commit against its parent.
-    ``in_driver`` returns whether a file belongs to a driver. ``show`` gets the step to come, in words. ``layout`` is
-    that of ``Bisection``.
+    ``confirm`` a commit against its parent. ``in_driver`` returns whether a file belongs to a driver. ``show`` gets the
+    step to come, in words. ``layout`` is the scale for ``Bisection``.
     """
 
     commits: Sequence[Commit]
