@@ -20,7 +20,7 @@ def test_boots_of_the_ends_and_of_one_commit_have_a_value_each(
     monkeypatch.chdir(tmp_path)
     builds = [tmp_path / f"{name}.yaml" for name in "ab"]
     # The second build receives slower.
-    for build, memory in zip(builds, ("4096 131072 6291456", "4096 8192 8192"), strict=True):
+    for build, memory in zip(builds, ("4096 131072 6291456", "2304 2304 2304"), strict=True):
         build.write_text(f"name: {build.stem}\nsysctls: {{net.ipv4.tcp_rmem: {memory}}}\n")
     gates = Gates([f"--lab={gate_lab.file}", "--board=pi3b", "--nic=onboard"], tmp_path / "gate", exact=False)
     ends = gates.ends(builds[0], builds[1], "bad")
