@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.virtual.requirements import SEARCH
+from pytest_pinet.virtual.requirements import search_path
 
 SECTOR = 512
 BOOT_START = 8192 * SECTOR  # 4 MiB, as in Raspberry Pi OS
@@ -119,7 +119,7 @@ def _run(argv: Sequence[str], text: bytes | None, may_fail: bool, environment: M
             capture_output=True,
             timeout=TOOL_TIMEOUT_S,
             check=False,
-            env={**os.environ, "PATH": SEARCH, "LC_ALL": "C.UTF-8", **environment},
+            env={**os.environ, "PATH": search_path(), "LC_ALL": "C.UTF-8", **environment},
         )
     except FileNotFoundError:
         raise LabError(

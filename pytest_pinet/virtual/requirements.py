@@ -51,8 +51,11 @@ FEATURES: Mapping[str, KernelFeature] = {
 }
 TRIAL_S = 20.0
 _NO_ROOT = "the virtual lab needs root for its network namespaces, but this user is not root and `sudo -n true` fails"
-# A user's PATH often lacks the administrator's folders.
-SEARCH = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def search_path() -> str:
+    """Return PATH with the administrator's folders, which a user's PATH often lacks."""
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def check_commands() -> None:
@@ -68,7 +71,7 @@ def packages_of(file: Path) -> dict[str, str]:
 def require(commands: Path, who: str) -> None:
     """Check for the commands in a file, which ``who`` needs. Raises LabError."""
     packages = packages_of(commands)
-    missing = [command for command in packages if shutil.which(command, path=SEARCH) is None]
+    missing = [command for command in packages if shutil.which(command, path=search_path()) is None]
     if missing:
         wanted = " ".join(sorted({packages[command] for command in missing}))
         raise LabError(
@@ -100,7 +103,7 @@ def check_kernel(spec: LabSpec, root: Sequence[str]) -> None:
 def _missing(names: Sequence[str], root: Sequence[str]) -> list[str]:
     """Return the features whose trial fails. Empty if no namespace can be made: the lab's start reports that."""
     trials = [f"({FEATURES[name].trial}) >/dev/null 2>&1 || echo {name}" for name in names]
-    script = "\n".join([f"PATH={SEARCH}", *trials, ":"])
+    script = "\n".join([f"PATH={search_path()}", *trials, ":"])
     argv = [*root, "unshare", "--net", "sh", "-c", script]
     try:
         done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=TRIAL_S)

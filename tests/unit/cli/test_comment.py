@@ -53,6 +53,7 @@ def test_a_hostile_text_is_one_word_of_a_command_and_no_commit(tmp_path: Path) -
     assert repeated(tmp_path, A, "$(touch canary)")[0].startswith("# The machine")
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("nic", ["e1000e", "virtio"])
 def test_qemu_accepts_the_line_of_a_board(tmp_path: Path, nic: str) -> None:
     """An empty image does not boot, so QEMU is paused, and ends at its monitor."""

@@ -181,7 +181,7 @@ def test_a_failing_qemu_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_missing_tools_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_pinet.virtual.requirements.SEARCH", "/nowhere")
+    monkeypatch.setattr("pytest_pinet.virtual.requirements.search_path", lambda: "/nowhere")
     with pytest.raises(LabError, match=r"emulated boards need depmod, mcopy, .*qemu-system-aarch64") as caught:
         check_commands()
     assert all(package in str(caught.value) for package in packages_of(COMMANDS).values())

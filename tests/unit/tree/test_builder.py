@@ -169,7 +169,8 @@ def test_the_builds_that_were_not_used_for_the_longest_time_are_removed(
 
 
 def started(repository: KernelRepository, commit: str) -> subprocess.Popen[bytes]:
-    argv = [sys.executable, "-c", PROCESS, str(repository.folder), commit]
+    # Unbuffered, because tests read its lines while it waits.
+    argv = [sys.executable, "-u", "-c", PROCESS, str(repository.folder), commit]
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -243,7 +244,7 @@ def test_missing_programs_are_named_with_their_packages(
     repository: KernelRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = Tree(repository.folder)
-    monkeypatch.setattr("pytest_pinet.virtual.requirements.SEARCH", str(tmp_path / "bin"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     (tmp_path / "bin/flex").unlink()
     with pytest.raises(LabError, match=r"^building a kernel needs flex, git, make, setpriv, which this m") as caught:
         TreeBuilder(tree, CONFIG, print)

@@ -189,7 +189,7 @@ def test_programs_of_single_tests_are_no_error_if_they_cannot_be_installed(tmp_p
 
 
 def test_the_lab_needs_all_of_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(requirements, "SEARCH", str(tmp_path))
+    monkeypatch.setattr(requirements, "search_path", lambda: str(tmp_path))
     with pytest.raises(LabError) as found:
         requirements.check_commands()
     assert found.value.message.startswith("the virtual lab needs agetty, ethtool, ip, iperf3, ")
