@@ -197,13 +197,6 @@ def parse_octets(name: str, value: Size | None) -> int | None:
     return parse_size(value) if isinstance(value, str) else value
 
 
-def parse_count(name: str, value: object) -> int:
-    """Read a number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"{name}={value!r}: expected a whole number, 1 or more")
-    return value
-
-
 def parse_rate(value: Rate | None) -> Bitrate | None:
     """Read a bit rate."""
     return None if value is None else Bitrate.parse(value)
