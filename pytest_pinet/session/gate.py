@@ -272,13 +272,7 @@ class Gate:
         return HttpResult(**vars(self._end(found)), requests_per_s=_of(found.http).requests_per_s)
 
     def ping(
-        self,
-        link: Link,
-        *,
-        count: int = 10,
-        interval: Duration = 0.2,
-        size: int = 56,
-        **options: Unpack[FigureOptions],
+        self, link: Link, *, count: int = 10, interval: Duration = 0.2, size: int = 56, **options: Unpack[FigureOptions]
     ) -> PingResult:
         """Measure round trips of single packets from the device under test to its peer, over the idle link.
 
