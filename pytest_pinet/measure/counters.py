@@ -40,14 +40,15 @@ class ManagementCounter:
         self._by_tool = any(end.endpoint.node.clock == VIRTUAL for end in link.ends)
         self._before: dict[int, ManagementReading | None] = {}
         self._late: dict[int, ManagementReading | None] = {}
-        self._looks = LooksDuring([partial(self._read_late, index, end) for index, end in self._ends.items()])
+        self._looks = LooksDuring([partial(self._read, self._late, index) for index in self._ends])
         self._printed: dict[int, list[str]] = {}
         self._counted: set[int] = set()
 
     def before(self) -> None:
         """Read right before the traffic of a connection."""
-        self._late = {}
-        self._before = {index: self._read(index, end) for index, end in self._ends.items()}
+        self._late.clear()
+        for index in self._ends:
+            self._read(self._before, index)
 
     @property
     def at_end(self) -> Mapping[str, str]:
@@ -70,7 +71,7 @@ class ManagementCounter:
         self._looks.join()
         for index, end in self._ends.items():
             if (text := (printed or {}).get(end.shell.name)) is not None:
-                self._late[index] = self._parsed(index, text)
+                self._add(self._late, index, text)
         found = {}
         for index in self._ends:
             old, new = self._before.get(index), self._late.get(index)
@@ -92,15 +93,12 @@ class ManagementCounter:
         ]
         return sum(rates)
 
-    def _read_late(self, index: int, end: End) -> None:
-        self._late[index] = self._read(index, end)
+    def _read(self, readings: dict[int, ManagementReading | None], index: int) -> None:
+        self._add(readings, index, read_octets(self._ends[index].shell))
 
-    def _read(self, index: int, end: End) -> ManagementReading | None:
-        return self._parsed(index, read_octets(end.shell))
-
-    def _parsed(self, index: int, text: str) -> ManagementReading | None:
+    def _add(self, readings: dict[int, ManagementReading | None], index: int, text: str) -> None:
         self._printed.setdefault(index, []).append(text)
-        return parse_octets(text)
+        readings[index] = parse_octets(text)
 
     @property
     def uncounted(self) -> list[str]:

@@ -29,9 +29,10 @@ class Preconditions:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._before = self._read()
+        # The state of the ends before the traffic, by their numbers.
+        self.before: Sequence[Conditions] = self._read()
         self._seen: list[Conditions] = []
-        refuse([trouble for i, one in enumerate(self._before) for trouble in broken(one, bus=self._bus(i))])
+        refuse([trouble for i, one in enumerate(self.before) for trouble in broken(one, bus=self._bus(i))])
 
     def _bus(self, end: int) -> Bus | None:
         """Return the bus of an end's NIC; None with a virtual clock, where the bus has no meaningful speed."""
@@ -40,11 +41,6 @@ class Preconditions:
 
     def _read(self, busy_s: float = 0.0) -> list[Conditions]:
         return read_all([(end.shell, end.device) for end in self._link.ends], busy_s)
-
-    @property
-    def before(self) -> Sequence[Conditions]:
-        """The state of the ends before the traffic, by their numbers."""
-        return self._before
 
     def look_for_others(self) -> None:
         """Check before a repeat for other work on the processors of the ends, and give it some time to end.
@@ -75,7 +71,7 @@ class Preconditions:
         Return each fault that occurred meanwhile; the values are then invalid. Raises InvalidMeasurement
         for segments smaller than the MTU allows when no MSS was requested.
         """
-        pairs = zip(self._before, self._read(), strict=True)
+        pairs = zip(self.before, self._read(), strict=True)
         broke = [trouble for before, after in pairs for trouble in broke_during(before, after)]
         for number, one in enumerate(connections):
             link = links[number] if links else self._link
