@@ -20,7 +20,7 @@ from pytest_pinet.judge.flows import Bounds
 from pytest_pinet.judge.level import level_bps
 from pytest_pinet.judge.turns import MOST_PAIRS, STATE_TOLERANCE, Side, compare_connections, side
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.measure.link_result import link_result
+from pytest_pinet.measure.link_result import link_result, settings_of
 from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.connection import Connection, MeasuredFlow
@@ -93,15 +93,12 @@ class _Turns:
         return True
 
 
-def compare(
-    context: MeasureContext, job: StateComparison, on_state: Callable[[Side], None] = lambda _: None
-) -> ComparisonRecord:
+def compare(context: MeasureContext, job: StateComparison) -> ResultRecord:
     """Measure both states alternately on fresh connections until the difference is certain or cannot become so.
 
-    A connection in which the link dropped is kept as evidence and repeated. ``on_state`` is called whenever a state has
-    been entered. The caller must have exclusive use of the nodes and contention domains. Raises LabError,
-    UnsupportedError, and any error of entering or leaving a state; the current state is always left. Raises ValueError
-    for a tolerance outside 0 to 1.
+    A connection in which the link dropped is kept as evidence and repeated. The caller must have exclusive use of the
+    nodes and contention domains. Raises LabError, UnsupportedError, and any error of entering or leaving a state; the
+    current state is always left. Raises ValueError for a tolerance outside 0 to 1.
     """
     link, traffic = context.link, job.traffic
     if not 0 < job.tolerance < 1:
@@ -113,6 +110,8 @@ def compare(
     ways = traffic.direction.parts
     lasts_s = 2 * job.most_pairs * (traffic.seconds + BESIDE_TRAFFIC_S)
     builds: dict[Side, Mapping[str, str | None]] = {}
+    settings: dict[Side, Settings] = {}
+    of_b, combination = link, link.combination
     with ExitStack() as stack, Runs(context, lasts_s) as traffic_runs:
         turns = _Turns(dict(zip((Side.A, Side.B), job.states, strict=True)), stack)
         while not found or _goes_on(found, job):
@@ -120,9 +119,11 @@ def compare(
             if turns.take(now):
                 # A change of state may take links down and restart counters.
                 traffic_runs.restart_counting(same=False)
-                on_state(now)
+                # State B may have another MTU, and the physical limit depends on the MTU.
+                of_b = replace(link, combination=combination) if now is Side.B else of_b
             if now not in builds:
                 builds[now] = read_build(link.dut.shell, link.dut.device)
+                settings[now] = settings_of(link)
             started_s = time.monotonic() - clock
             pair = sum(not one.excluded for _, _, one in runs) // 2
             runs.append((now, started_s, traffic_runs.again(traffic, source_port=SOURCE_PORT + pair)))
@@ -133,7 +134,7 @@ def compare(
                 found[way] = compare_connections(own, job.tolerance, noise, job.error_rate)
         refuse(traffic_runs.finish(traffic))
     worst = min(found, key=lambda way: SEVERITY.index(found[way].verdict))
-    return ComparisonRecord(
+    record = ComparisonRecord(
         id=str(MetricKey(link.combination.identity, traffic, traffic.direction)),
         a=job.states[0].name,
         b=job.states[1].name,
@@ -148,6 +149,7 @@ def compare(
         builds={str(state): dict(build) for state, build in builds.items()},
         traffic_seconds=sum(max(one.towards(way).traffic_seconds for way in ways) for _, _, one in runs),
     )
+    return compared_record(of_b, traffic, record, settings)
 
 
 def _goes_on(found: Mapping[Direction, Difference], job: StateComparison) -> bool:

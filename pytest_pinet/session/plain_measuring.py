@@ -12,12 +12,10 @@ import pytest
 
 from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.errors import DroppedLink
-from pytest_pinet.history.differences import Settings
 from pytest_pinet.judge.baseline import Reference
 from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.measurement import fitted
 from pytest_pinet.judge.starts import cap_for
-from pytest_pinet.judge.turns import Side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.path_setup import set_up
 from pytest_pinet.matrix.expansion import CombinationCase
@@ -25,8 +23,7 @@ from pytest_pinet.measure import figures as measure_figures
 from pytest_pinet.measure import kselftest as measure_kselftest
 from pytest_pinet.measure import measurement
 from pytest_pinet.measure.background import background
-from pytest_pinet.measure.comparison import StateComparison, compare, compared_record
-from pytest_pinet.measure.link_result import settings_of
+from pytest_pinet.measure.comparison import StateComparison, compare
 from pytest_pinet.measure.traffic_runner import MeasureContext, ProgressOfWays
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.metric_key import MetricKey
@@ -105,27 +102,12 @@ class PlainMeasuring:
         references = self.references.of_traffic(link.combination.identity, traffic)
         context = self.context(link.id, link, traffic, raw)
         if isinstance(job, StateComparison):
-            return self._compared(context, replace(job, error_rate=self.error_rate, references=references))
+            return compare(context, replace(job, error_rate=self.error_rate, references=references))
         budget = fitted(call.profile, traffic.seconds_with(cap_for(link.path.speed_mbps)))
         key = MetricKey(link.combination.identity, traffic, traffic.direction)
         costs = self.references.of_cost_baselines(key) if link.scale == 1 else {}
         plan = GatePlan(call.limits, budget, references, self._link_ups, self.error_rate, self._strict, costs)
         return measurement.measure(context, traffic, plan)
-
-    def _compared(self, context: MeasureContext, job: StateComparison) -> ResultRecord:
-        # State B may have another MTU, and the physical limit depends on the MTU.
-        link = measured = context.link
-        combination = link.combination
-        settings: dict[Side, Settings] = {}
-
-        def on_state(side: Side) -> None:
-            nonlocal measured
-            measured = replace(link, combination=combination) if side is Side.B else measured
-            if side not in settings:
-                settings[side] = settings_of(link)
-
-        found = compare(context, job, on_state)
-        return compared_record(measured, job.traffic, found, settings)
 
     def context(self, label: str, link: Link, traffic: Traffic, raw: dict[str, str]) -> MeasureContext:
         """Return what measuring this traffic needs. Its progress is shown with ``label``."""

@@ -38,7 +38,9 @@ def compared(opened: tuple[LabAccess, Link], a: State, b: State, way: Direction 
     here, link = opened
     traffic = Traffic(way, duration_s=2.0, warmup_s=None)
     with here.measuring(link.combination):
-        return compare(MeasureContext(link, here.tool), StateComparison(traffic, (a, b), most_pairs=6))
+        found = compare(MeasureContext(link, here.tool), StateComparison(traffic, (a, b), most_pairs=6)).comparison
+    assert found is not None
+    return found
 
 
 def drifting(begin: float) -> Callable[[], float]:

@@ -269,7 +269,7 @@ class SimulatedLab:
             references = self.references.of_traffic(self.combination.identity, self.traffic)
             states = State("A", entered("A")), State("B", entered("B"))
             job = StateComparison(self.traffic, states, tolerance, ERROR_RATE, references=references)
-            return compare(MeasureContext(link, self._tool), job)
+            return compare(MeasureContext(link, self._tool), job).comparison
 
     def gate_build(self, slower: float) -> TurnSeries:
         """Gate a build that is slower by ``slower`` percent, boot by boot. Return its series of turns."""

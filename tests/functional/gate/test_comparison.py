@@ -35,7 +35,9 @@ def compared(opened: tuple[LabAccess, Link], a: State, b: State) -> ComparisonRe
     here, link = opened
     traffic = Traffic(Direction.TX, duration_s=2.0, warmup_s=None)
     with here.measuring(link.combination):
-        return compare(MeasureContext(link, here.tool), StateComparison(traffic, (a, b), most_pairs=6))
+        found = compare(MeasureContext(link, here.tool), StateComparison(traffic, (a, b), most_pairs=6)).comparison
+    assert found is not None
+    return found
 
 
 def order(record: ComparisonRecord) -> str:
