@@ -248,7 +248,8 @@ class TreeBuilder:
                 "name": what.id[:12],
                 "kernel": "Image",
                 "modules": modules,
-                **({"device_trees": "dtbs"} if trees else {}),
+                # A configuration may have none, as for a board that brings its own.
+                **({"device_trees": "dtbs"} if (draft / "dtbs").exists() else {}),
                 "source": {"commit": what.id, "compiler": self._compiler, "config": "config"},
             }
             (draft / FILE).write_text(json.dumps(described, indent=1))
