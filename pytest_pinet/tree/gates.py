@@ -121,7 +121,10 @@ class Gates:
         run = read_whole_run(path) if (path := self._folder / ".pinet/latest/results.json").exists() else None
         if code in _ANSWERS and run is not None and run.change is not None:
             return run
-        why = last_line(log.read_text("utf-8", "replace")) or f"exit code {code}"
+        # pytest ends with a summary, which names no cause.
+        errors = [one.message for one in run.results if one.verdict is Verdict.ERROR] if run is not None else []
+        said = errors[0].partition("\n")[0] if errors else last_line(log.read_text("utf-8", "replace"))
+        why = said or f"exit code {code}"
         raise (ConfigError if code in _MISTAKES else LabError)(f"the gate of {build.name} failed: {why} (see {log})")
 
 
