@@ -26,20 +26,19 @@ RX_STANDS_S = 10.0
 BEFORE_S = 10.0
 # The fewest packets that a peer sends while a link receives nothing, and the fewest that the link received before.
 LEAST_PACKETS = 5
-# This many packets a second are traffic.
-TRAFFIC_PPS = 100
 NOT_READ = "its kernel messages are not read: the ssh user may read neither dmesg nor the journal"
 
-# Prints "boot ID", "log yes" or "log no", then samples, each after its own uptime: "12.3 eth0 RX TX CARRIER CHANGES
-# TIMEOUTS QUEUE". "-" is what the device does not report. QUEUE is read only while the device sends nothing: the bytes
-# in the ring of its driver (BQL) and, every 5 s, the packets in its queueing discipline. After 30 s without a packet,
-# both are read every 10 s. With bash, a read with a timeout is the tick, so that no process is started. A line of the
-# kernel's log follows the word "kernel".
+# Prints "boot UPTIME ID", "log yes" or "log no", then samples, each after its own uptime: "12.3 eth0 RX TX CARRIER
+# CHANGES TIMEOUTS QUEUE". "-" is what the device does not report. QUEUE is read only while the device sends nothing:
+# the bytes in the ring of its driver (BQL) and, every 5 s, the packets in its queueing discipline. After 30 s without a
+# packet, both are read every 10 s. With bash, a read with a timeout is the tick, so that no process is started. A line
+# of the kernel's log follows the word "kernel".
 _SCRIPT = r"""
 PATH=$PATH:/usr/sbin:/sbin
 exec 2>/dev/null
 trap 'trap - EXIT; kill 0' EXIT
-echo "boot "$(@boot)
+read -r up x </proc/uptime
+echo "boot $up "$(@boot)
 relay() {
  while read -r l; do
   case $l in
@@ -52,7 +51,6 @@ if dmesg >/dev/null && dmesg --help 2>&1 | grep -q -e --follow; then echo "log y
 elif [ -n "$(journalctl -qk -n1 -o cat)" ]; then
  echo "log yes"; journalctl -qkf -n1000 -o short-monotonic </dev/null | relay &
 else echo "log no"; fi
-read -r up x </proc/uptime
 end=$((${up%%.*} + @seconds))
 (read -t 0.01 x)
 if [ $? -gt 128 ]; then tick() { read -t 1 x; [ $? -gt 128 ] || exit 0; }; else tick() { sleep 1; }; fi
@@ -225,14 +223,14 @@ class LinkWatch:
     def _flow(self, at_s: float, before: Vitals, now: Vitals, peers: Iterable[LinkWatch]) -> list[Sign]:
         signs: list[Sign] = []
         if now.tx != before.tx or self._down:
-            signs += self._end("tx", at_s, "sends again")
+            signs += self._stand("tx", False, at_s, "sends again")
             self._sent_s, self._queued = at_s, []
         elif now.queue is not None:
             self._queued = [*self._queued, at_s] if now.queue else []
             if at_s - self._sent_s >= TX_STANDS_S and self._queued and at_s - self._queued[0] >= TX_STANDS_S / 2:
-                signs += self._begin("tx", self._sent_s, f"sends nothing, and {now.queue} wait in its queue")
+                signs += self._stand("tx", True, self._sent_s, f"sends nothing, and {now.queue} wait in its queue")
         if now.rx != before.rx or self._down:
-            signs += self._end("rx", at_s, "receives again")
+            signs += self._stand("rx", False, at_s, "receives again")
             self._received_s = at_s
         elif at_s - self._received_s >= RX_STANDS_S:
             signs += self._deaf(at_s, peers)
@@ -247,20 +245,14 @@ class LinkWatch:
             answers, more = peer.packets(since + 1, at_s)
             was_its_peer = received >= LEAST_PACKETS and received / 2 <= sent <= received * 2
             if was_its_peer and more >= LEAST_PACKETS and answers <= more / 2:
-                return self._begin("rx", since, f"receives nothing, while {peer.name} sends {more} packets")
+                return self._stand("rx", True, since, f"receives nothing, while {peer.name} sends {more} packets")
         return []
 
-    def _begin(self, way: str, at_s: float, what: str) -> list[Sign]:
-        if way in self._standing:
+    def _stand(self, way: str, stands: bool, at_s: float, what: str) -> list[Sign]:
+        if (way in self._standing) is stands:
             return []
-        self._standing.add(way)
-        return [self._sign(at_s, STALL, what, part=way)]
-
-    def _end(self, way: str, at_s: float, what: str) -> list[Sign]:
-        if way not in self._standing:
-            return []
-        self._standing.remove(way)
-        return [self._sign(at_s, STALL, what, over=True, part=way)]
+        self._standing ^= {way}
+        return [self._sign(at_s, STALL, what, over=not stands, part=way)]
 
 
 # A slow link has less than this share of its usual goodput, in so many connections in a row; the usual goodput is the

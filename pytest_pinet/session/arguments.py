@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TypedDict
@@ -11,7 +12,7 @@ import pytest
 
 from pytest_pinet.errors import ConfigError, Where, mistake_in
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.judge.profile import OTHER_WORDS, PROFILES, most_specific
+from pytest_pinet.judge.profile import most_specific
 from pytest_pinet.matrix.expansion import Request
 from pytest_pinet.model.lab import Lab, names_of
 from pytest_pinet.model.limits import PART_FORM, WAYS, WORDS, Limit, Metric, Origin, Scope, parse_arguments, parse_limit
@@ -20,7 +21,7 @@ from pytest_pinet.model.quantities import Bitrate, Share, parse_duration, parse_
 from pytest_pinet.model.topology import KINDS, all_names, parse_topology
 from pytest_pinet.model.traffic import PathSetup
 from pytest_pinet.model.tuning import UNTUNED
-from pytest_pinet.session.option_table import PINET
+from pytest_pinet.session.option_table import PINET, profile_name
 from pytest_pinet.tuning.registry import names, read_tunings
 
 MARKER = "pinet"
@@ -55,18 +56,6 @@ def globs_of(test: str, marker: str, name: str, value: object) -> tuple[str, ...
     return tuple(dict.fromkeys(values))
 
 
-def read_profile(where: str, value: object) -> str | None:
-    """Return the name of a profile, or None for None. Raises ConfigError."""
-    if value is None:
-        return None
-    if isinstance(value, str) and value in OTHER_WORDS:
-        return OTHER_WORDS[value]
-    if not isinstance(value, str) or value not in PROFILES:
-        start = f"{where}: " if where else ""
-        raise ConfigError(f"{start}{unknown('profile', str(value), PROFILES)}")
-    return value
-
-
 def read_marker(test: str, markers: Sequence[pytest.Mark], where: Where | None = None) -> Request:
     """Return the request of a test. For each argument, the marker nearest to it counts. Raises ConfigError."""
     arguments = nearest_arguments(test, MARKER, markers, ARGUMENTS, PINET)
@@ -79,7 +68,7 @@ def read_marker(test: str, markers: Sequence[pytest.Mark], where: Where | None =
     reset, tuned, linked = (_switch(test, name, arguments.get(name, value)) for name, value in usual.items())
     with mistake_in(test):
         limits = parse_arguments(arguments, Origin.MARKER)
-    profile = read_profile(test, arguments.get("profile"))
+        profile = profile_name(str(arguments["profile"])) if arguments.get("profile") is not None else None
     with mistake_in(f"{test}: tuning", where):
         tunings = read_tunings(arguments.get("tuning", {}))
     return Request(boards, nics, topologies, tuple(limits), reset, profile, tunings, tuned, linked)
@@ -95,10 +84,6 @@ def _switch(test: str, name: str, value: object) -> bool:
 Rate = str
 Size = str | int
 Duration = str | int | float
-RATE_FORM = "a number for each second, such as '1200/s'"
-
-
-PATH_FORM = "a mapping such as {'delay': '20 ms', 'loss': '0.1%', 'vlan': 7}"
 
 
 def parse_path(family: int, path: object) -> PathSetup:
@@ -106,13 +91,21 @@ def parse_path(family: int, path: object) -> PathSetup:
     if path is None:
         return PathSetup(family)
     if not isinstance(path, Mapping) or not path or set(path) - {"delay", "loss", "vlan"}:
-        raise ConfigError(f"path={path!r}: expected {PATH_FORM}")
+        raise ConfigError(f"path={path!r}: expected a mapping such as {{'delay': '20 ms', 'loss': '0.1%', 'vlan': 7}}")
     delay_s = parse_seconds("delay", path["delay"]) if "delay" in path else 0.0
     loss = parse_share("loss", path["loss"]) if "loss" in path else 0.0
     return PathSetup(family, delay_s, loss, path.get("vlan"))
 
 
-class FlowLimits(TypedDict, total=False):
+class CallOptions(TypedDict, total=False):
+    """What every call takes beside its limits: ``family`` of IP (4 or 6), ``path`` as in `parse_path`, ``profile``."""
+
+    family: int
+    path: Mapping[str, str | int] | None
+    profile: str | None
+
+
+class FlowOptions(CallOptions, total=False):
     """The limits of every measurement of goodput (``docs/reference/tests.md``). None is no limit.
 
     ``min`` and ``sum`` are a rate (``'2.3 Gbit/s'``) or a share of the physical limit (``'94%'``). ``share``,
@@ -134,56 +127,29 @@ class FlowLimits(TypedDict, total=False):
     max_drops: int | Mapping[str, int] | None
 
 
-class Limits(FlowLimits, total=False):
+class TrafficOptions(FlowOptions, total=False):
     """The limits of TCP, UDP and HTTP. ``loss`` is a share of datagrams, such as ``'0.1%'``."""
 
     loss: str | Mapping[str, str] | None
 
 
-class FigureLimits(TypedDict, total=False):
-    """The limits of every value: ``tolerance`` below an accepted baseline, and the ``marginal`` band."""
+class FigureOptions(CallOptions, total=False):
+    """The limits of values beside goodput, such as ``'8000/s'``, ``'5 ms'`` or ``'1%'``; each call has some of them.
+
+    ``tolerance`` is that below an accepted baseline.
+    """
 
     tolerance: str | None
     marginal: str | None
-
-
-class PingLimits(FigureLimits, total=False):
-    """The limits of ``gate.ping``: the share of lost packets, and the mean round trip."""
-
     loss: str | None
     latency: str | None
-
-
-class TransactionLimits(FigureLimits, total=False):
-    """The limits of ``gate.transactions``: the fewest for each second, such as ``'8000/s'``."""
-
     transactions: str | None
-
-
-class ConnectionLimits(FigureLimits, total=False):
-    """The limits of ``gate.connections``: the fewest for each second, such as ``'900/s'``."""
-
     connections: str | None
-
-
-class PacketLimits(FigureLimits, total=False):
-    """The limits of ``gate.packets``: the fewest for each second, such as ``'300k/s'``."""
-
     packets: str | None
-
-
-class LatencyLimits(FigureLimits, total=False):
-    """The limits of ``gate.latency``: the longest round trip of a share of the probes, and the share of late ones."""
-
     p50: str | None
     p90: str | None
     p99: str | None
     late: str | None
-
-
-class IdleLimits(FigureLimits, total=False):
-    """The limits of ``gate.idle``: lost idle pings, the time to the first answer, and the first second of traffic."""
-
     idle_loss: str | None
     first_answer: str | None
     first_second: str | None
@@ -196,31 +162,24 @@ def parse_seconds(name: str, value: Duration) -> float:
     return parse_duration(value) if isinstance(value, str) else float(value)
 
 
-SILENCE_FORM = "the longest silence, and its share of the flaps, such as '4 s in 90%'"
-
-
 def parse_silence(value: str | None) -> tuple[float, float]:
     """Read ``4 s in 90%``: the longest silence (s), and the share of flaps that may exceed it. None: 2% of any."""
     if value is None:
         return float("inf"), 0.02
     longest, word, share = value.partition(" in ") if isinstance(value, str) else ("", "", "")
-    try:
+    with suppress(ConfigError, ValueError):
         if word:
-            return parse_duration(longest), parse_share_of("silence", f"{100 - Share.parse(share).fraction * 100:g}%")
-    except ValueError:
-        pass
-    raise ConfigError(f"silence={value!r}: expected {SILENCE_FORM}")
+            return parse_duration(longest), parse_share("silence", f"{100 - Share.parse(share).fraction * 100:g}%")
+    form = "the longest silence, and its share of the flaps, such as '4 s in 90%'"
+    raise ConfigError(f"silence={value!r}: expected {form}")
 
 
-def parse_share_of(name: str, value: str) -> float:
+def parse_share(name: str, value: str) -> float:
     """Read a share from 0 to 1, less than 1."""
-    try:
-        found = Share.parse(parse_text(value, PART_FORM), PART_FORM).fraction
-    except ValueError as error:
-        raise ConfigError(f"{name}={value!r}: {error}") from None
-    if found >= 1:
-        raise ConfigError(f"{name}={value!r}: expected {PART_FORM}, less than 100%")
-    return found
+    with suppress(ValueError):
+        if (found := Share.parse(parse_text(value, PART_FORM)).fraction) < 1:
+            return found
+    raise ConfigError(f"{name}={value!r}: expected {PART_FORM}, less than 100%")
 
 
 def parse_octets(name: str, value: Size | None) -> int | None:
@@ -230,13 +189,6 @@ def parse_octets(name: str, value: Size | None) -> int | None:
     if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, int) and value <= 0):
         raise ConfigError(f"{name}={value!r}: expected a number of bytes or text such as '64K'")
     return parse_size(value) if isinstance(value, str) else value
-
-
-def parse_count(name: str, value: object) -> int:
-    """Read a number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"{name}={value!r}: expected a whole number, 1 or more")
-    return value
 
 
 def parse_rate(value: Rate | None) -> Bitrate | None:
@@ -251,14 +203,6 @@ def parse_rising_rates(values: Sequence[Rate]) -> tuple[Bitrate, ...]:
     return tuple(sorted({Bitrate.parse(value) for value in values}))
 
 
-def parse_share(name: str, value: str) -> float:
-    """Read a share of datagrams (0 to 1)."""
-    match [limit.bound for limit in parse_arguments({name: value}, Origin.CALL)]:
-        case [Share(fraction)] if fraction < 1:
-            return fraction
-    raise ConfigError(f"{name}={value!r}: expected a share such as '0.1%', less than 100%")
-
-
 def with_requests(
     limits: tuple[Limit, ...], marked: Sequence[Limit], written: str, size: int, key: MetricKey
 ) -> tuple[Limit, ...]:
@@ -269,7 +213,7 @@ def with_requests(
     except ValueError:
         rate = Bitrate(0.0)
     if not (slash and unit.strip() == "s" and 0 < rate.bps < float("inf")):
-        raise ConfigError(f"requests={written!r}: expected {RATE_FORM}")
+        raise ConfigError(f"requests={written!r}: expected a number for each second, such as '1200/s'")
     minimum = most_specific((*marked, *limits), key)
     if minimum is not None:
         if not isinstance(minimum.bound, Bitrate):
