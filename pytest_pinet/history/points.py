@@ -5,7 +5,7 @@ The measured values of a gate are no part of a trend, because build B may never 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
@@ -23,6 +23,7 @@ from pytest_pinet.model.record.change import (
     ChangeHeadRecord,
     ChangeRecord,
     ExactChangeRecord,
+    TurnRecord,
 )
 from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord, SkippedRecord
@@ -107,7 +108,7 @@ def _metric(entry: ChangeEntryRecord, result: ResultRecord | None) -> GatedMetri
         entry,
         interval=one.interval if one is not None else None,
         tolerance=change.tolerance if entry.cost is None else change.cost_tolerance,
-        turns=[] if entry.cost is not None else list(_turns(change, entry.direction)),
+        turns=[] if entry.cost is not None else [_turn(turn, entry.direction) for turn in change.turns],
         instructions=instructions_of(exact),
     )
 
@@ -126,11 +127,8 @@ def instructions_of(exact: ExactChangeRecord | None) -> tuple[float, float] | No
     return exact.a.instructions, exact.b.instructions
 
 
-def _turns(change: ChangeRecord, way: str) -> Iterator[GateTurn]:
-    for turn in change.turns:
-        levels = [one.level_bps for one in turn.connections.get(way, ()) if not one.excluded]
-        known = tuple(level for level in levels if level is not None)
-        yield GateTurn(number=turn.number, side=turn.side, levels_bps=known, trouble=turn.trouble)
+def _turn(turn: TurnRecord, way: str) -> GateTurn:
+    return GateTurn(number=turn.number, side=turn.side, levels_bps=turn.levels(way), trouble=turn.trouble)
 
 
 T = TypeVar("T")
