@@ -147,16 +147,11 @@ class Point:
     and values of exact boards have an ID, but no value either. ``kind`` has the unit of ``value``, ``interval``,
     ``limit``, ``oracle`` (the physical limit) and ``values`` (of each connection, beside goodput), and the better side.
 
-    ``serials`` are the boards' serial numbers, by end. ``artefacts`` are paths relative to the run folder ``folder``.
-    ``of_baseline``: the limit was relative to an accepted baseline.
-    ``parameters`` is a hash of what was measured and how: points with different hashes are no trend. ``number`` counts
-    repeated measurements of the metric in one run, from 1. ``limited_by`` says in a line what limited the goodput.
-    ``connections`` are the connections behind the value, in their order, without samples and events. ``state`` is the
-    outcome of a suspected regression: ``confirmed``, ``cleared``, ``undecided``, or empty.
-    ``settings`` has the settings of each end, by its role (``dut``, ``peer``).
-    ``scale`` is the share of their rate at which links ran. ``boot`` and ``link_up`` name the boot and the link-up of
-    the device under test; empty: not known. ``instructions`` are all instructions for each packet of an exact board,
-    ``packets_per_second`` its packets (of requests: answers) in a second of virtual time.
+    ``artefacts`` are paths relative to the run folder ``folder``. ``of_baseline``: the limit was relative to an
+    accepted baseline. ``number`` counts repeated measurements of the metric in one run, from 1. ``limited_by`` says in
+    a line what limited the goodput. ``connections`` are without samples and events. ``instructions`` are all
+    instructions for each packet of an exact board, ``packets_per_second`` its packets (of requests: answers) in a
+    second of virtual time. Other fields are as in `ResultRecord` and `DirectionRecord`.
     """
 
     run: str

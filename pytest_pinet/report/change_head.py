@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.judge.costs import JUDGED
 from pytest_pinet.judge.difference import LAYOUT, Relation
 from pytest_pinet.judge.exact import UNCHANGED
@@ -117,12 +118,11 @@ def _ran(results: Iterable[ResultRecord]) -> Iterable[tuple[str, RanRecord]]:
 
 def _nic(result: ResultRecord) -> str:
     """Return what ``ethtool -i`` says of the NIC under test with each build; empty if it says nothing."""
-    sides: dict[str, list[str]] = {}
-    for side, ran in sorted((result.ran or {}).items()):
-        words = [f"{_ETHTOOL[key]} {ran.nic[key]}" for key in _ETHTOOL if ran.nic.get(key)]
-        if words:
-            sides.setdefault(", ".join(words), []).append(side)
-    parts = "; ".join(f"{' and '.join(names)}: {words}" for words, names in sides.items())
+    sides = grouped(
+        (", ".join(f"{_ETHTOOL[key]} {ran.nic[key]}" for key in _ETHTOOL if ran.nic.get(key)), side)
+        for side, ran in sorted((result.ran or {}).items())
+    )
+    parts = "; ".join(f"{' and '.join(names)}: {words}" for words, names in sides.items() if words)
     return f"{result.combination.dut}: {parts}" if parts else ""
 
 

@@ -156,13 +156,13 @@ def switches(combination: Combination, segment: int) -> list[str]:
 
 def group(lab: Lab, combination: Combination, index: int) -> str:
     """Return how each switch connects a group of ports: ``group 1: a VLAN of its own on switch sw1``."""
-    hows: dict[str, list[str]] = {}
     ends = [combination.ends[number] for number in combination.topology.segments[index]]
     kept = any(end.interface == end.node.carrying for end in ends)
-    for name in switches(combination, index):
-        fixed = "fixed wiring" if lab.switches[name].is_wired_by_hand else ""
-        how = fixed or ("the VLAN of the management" if kept else "a VLAN of its own")
-        hows.setdefault(how, []).append(name)
+    usual = "the VLAN of the management" if kept else "a VLAN of its own"
+    hows = grouped(
+        ("fixed wiring" if lab.switches[name].is_wired_by_hand else usual, name)
+        for name in switches(combination, index)
+    )
     wired = (f"{how} on switch{'' if len(names) == 1 else 'es'} {', '.join(names)}" for how, names in hows.items())
     return f"group {index + 1}: {'; '.join(wired)}"
 
