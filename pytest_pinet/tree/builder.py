@@ -15,7 +15,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from pydantic import TypeAdapter
@@ -138,9 +137,7 @@ class TreeBuilder:
         self._builds.mkdir(exist_ok=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._held.close()
 
     def kept(self, commit: str) -> Path | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, LabError
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.execution.shell import last_line
 from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.judge.bisection import GOOD
@@ -147,10 +148,7 @@ def _step(run: RunRecord, figures: Sequence[_Figure], commits: tuple[str, str]) 
     assert run.change is not None
     # Boots of several boards are not in one order.
     own = [one for one in figures if one.result.combination.dut == figures[0].result.combination.dut]
-    boots: dict[tuple[int, Side], list[float]] = {}
-    for one in own:
-        for number, side, value in one.values():
-            boots.setdefault((number, side), []).append(value)
+    boots = grouped(((number, side), value) for one in own for number, side, value in one.values())
     names = dict(zip(Side, commits, strict=True))
     values = tuple((names[side], fmean(logs)) for (_, side), logs in sorted(boots.items()))
     why = f"{own[0].name}: {own[0].change.why}" if own and own[0].change is not None else run.change.sentence
