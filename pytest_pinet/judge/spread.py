@@ -36,8 +36,8 @@ class Component:
 class Components:
     """Nested components of the noise; None if a level was not repeated.
 
-    ``figures`` is the number of connections that count (`is_steady`), ``disturbed`` the number of those that were left
-    out because of an event or dip.
+    ``figures`` is the number of connections that count (`is_steady`), ``disturbed`` the number of connections that were
+    left out because of an event or dip.
     """
 
     connections: Component
