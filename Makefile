@@ -65,7 +65,7 @@ emulated: .venv/user
 # `smoke` has two of the four.
 exact: .venv/developer
 	@FOR=slow WANT=emulated tools/system-packages
-	$(BIN)/pytest tests/functional/exact/test_gate.py -m "smoke or slow" -n 2 --dist worksteal $(ARGS)
+	$(BIN)/pytest tests/functional/exact/test_gate.py -k "itself or receive_path" -n 2 --dist worksteal $(ARGS)
 
 # Of 24 reported regressions, 19 are caught, and each unchanged control passes. Takes more than an hour. ARGS=--resume
 # continues a run that was stopped.
@@ -85,14 +85,14 @@ SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder
 
 test: .venv/developer
 	@FOR=test tools/system-packages
-	$(PYTEST) tests/unit -m "$(QUICK)" -n auto $(ARGS)
+	$(PYTEST) tests/unit -m "$(QUICK)" -n 4 $(ARGS)
 	$(PYTEST) tests/functional -m "$(QUICK)" -n 4 $(SIDE_BY_SIDE) $(ARGS)
 
 # One real case of each feature.
 smoke: .venv/developer
 	@FOR=slow WANT=emulated tools/system-packages
 	@tools/install-allure
-	$(PYTEST) -m smoke -n 2 $(SIDE_BY_SIDE) $(ARGS)
+	$(PYTEST) -m smoke -n 3 $(SIDE_BY_SIDE) $(ARGS)
 
 # QEMU 8 or later for the exact boards of igb, unless it is unpacked already.
 NEWER_QEMU = test -d "$${XDG_CACHE_HOME:-$$HOME/.cache}/pinet/exact/qemu" || $(BIN)/pinet emulated qemu || \

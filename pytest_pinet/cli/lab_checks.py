@@ -151,6 +151,7 @@ def discover(lab_file: str, write: bool) -> None:
     from pytest_pinet.config.lab_path import is_name, lab_path
     from pytest_pinet.config.labfile import load
     from pytest_pinet.doctor import discover as core
+    from pytest_pinet.doctor.bench import Status
 
     if write and is_name(lab_file):
         raise ConfigError(f"--write cannot change the packaged lab {lab_file!r}: copy {lab_path(lab_file)} first")
@@ -162,10 +163,10 @@ def discover(lab_file: str, write: bool) -> None:
     print_lines([*core.table(places), "", *core.wrong_cables(places)])
     if lines := core.lab_file_lines(found):
         print_lines([f"For {lab_file}, to find each NIC by its address whatever its name:", *lines, ""])
-    unknown = sum(place.answer is core.SearchOutcome.UNKNOWN for place in places)
+    unknown = sum(place.status is Status.UNKNOWN for place in places)
     if unknown:
         echo(f"{unknown} of {len(places)} NICs were not found")
-    wrong = [place for place in places if place.answer is core.SearchOutcome.WRONG]
+    wrong = [place for place in places if place.status is Status.WRONG]
     if not wrong:
         echo(f"{lab_file} is right{' for the other NICs' if unknown else ''}")
         return

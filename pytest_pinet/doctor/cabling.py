@@ -98,7 +98,7 @@ def check_cabling(bench: Bench) -> Sequence[Finding]:
             found.append(Finding(Status.NOT_CHECKED, node, f"{interface.device} has no link"))
         else:
             linked.append(interface)
-    found += [one for sighting in sightings(bench, linked, switches) for one in judge(sighting, switches)]
+    found += [one for sighting in sightings(bench, linked, switches) for one in judge(located(sighting, switches))]
     # A switch that does not answer is reported once per node, for any number of NICs.
     return list(dict.fromkeys(found))
 
@@ -159,35 +159,49 @@ def send_packets(bench: Bench, interfaces: set[Interface]) -> None:
     bench.in_parallel(send)
 
 
-def judge(sighting: Sighting, switches: Sequence[str]) -> list[Finding]:
-    """Return what is wrong with the cable of one NIC; empty if it is where the lab file says."""
-    interface = sighting.nic.interface
-    node, device, port = interface.node, interface.device, interface.port
-    if sighting.port == port:
-        return []
+@dataclass(frozen=True)
+class NicLocation:
+    """Whether a NIC is on its port (ok, wrong, or unknown), and the port where it was ``found``.
+
+    ``how`` names the method, or says why it was not found.
+    """
+
+    interface: Interface
+    status: Status
+    found: PortRef | None
+    how: str
+
+
+def located(sighting: Sighting, switches: Sequence[str]) -> NicLocation:
+    """Return where a NIC with a link is. ``switches`` report their neighbours."""
+    interface, unknown = sighting.nic.interface, Status.UNKNOWN
     if sighting.port is not None:
-        message = (
-            f"wrong cable: {device} is on port {sighting.port}, the lab file has {port} (found by {_by(sighting)})"
-        )
-        act = f"move the cable, or correct `port:` in {interface.where} (pinet discover --write does this)"
-        return [Finding(Status.WRONG, node, message, act)]
-    if len(sighting.ports) > 1:
+        status = Status.OK if sighting.port == interface.port else Status.WRONG
+        how = "LLDP" if sighting.source is Capability.LLDP else f"MAC {sighting.nic.mac}"
+        return NicLocation(interface, status, sighting.port, how)
+    if sighting.ports:
         seen = " and ".join(map(str, sighting.ports))
-        return [Finding(Status.UNKNOWN, node, f"{device} appears on {seen} at once (by {_by(sighting)})")]
+        return NicLocation(interface, unknown, None, f"{interface.device} appears on {seen} at once")
     if sighting.unplaced:
-        return [Finding(Status.UNKNOWN, node, unproven(sighting))]
-    if port.switch not in switches:
-        return [Finding(Status.UNKNOWN, node, f"switch {port.switch} does not report its neighbours")]
-    message = f"{device} has a link, but is on none of the ports of switch {port.switch} that the lab file lists"
-    act = f"follow the cable of {node} {device}; list its port in the lab file, or move it to {port}"
+        seen = f"switch {sighting.unplaced} has seen {interface.device}"
+        why = f"{seen}, but its list of ports does not prove which port its table means"
+        return NicLocation(interface, unknown, None, why)
+    name = interface.port.switch
+    if name not in switches:
+        return NicLocation(interface, unknown, None, f"switch {name} does not report its neighbours")
+    return NicLocation(interface, Status.WRONG, None, f"on none of the ports of switch {name} that the lab file lists")
+
+
+def judge(place: NicLocation) -> list[Finding]:
+    """Return what is wrong with the cable of one NIC; empty if it is where the lab file says."""
+    interface = place.interface
+    node, device, port = interface.node, interface.device, interface.port
+    if place.status is not Status.WRONG:
+        return [Finding(Status.UNKNOWN, node, place.how)] if place.status is Status.UNKNOWN else []
+    if place.found is not None:
+        message = f"wrong cable: {device} is on port {place.found}, the lab file has {port} (found by {place.how})"
+        act = f"move the cable, or correct `port:` in {interface.where} (pinet discover --write does this)"
+    else:
+        message = f"{device} has a link, but is {place.how}"
+        act = f"follow the cable of {node} {device}; list its port in the lab file, or move it to {port}"
     return [Finding(Status.WRONG, node, message, act)]
-
-
-def unproven(sighting: Sighting) -> str:
-    """Return the sentence for a NIC that a switch has seen without a proof of the port."""
-    seen = f"switch {sighting.unplaced} has seen {sighting.nic.interface.device}"
-    return f"{seen}, but its list of ports does not prove which port its table means"
-
-
-def _by(sighting: Sighting) -> str:
-    return "LLDP" if sighting.source is Capability.LLDP else "its MAC address"

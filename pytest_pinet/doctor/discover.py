@@ -8,37 +8,17 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from pytest_pinet.config.lab_text import identity, mapping
 from pytest_pinet.doctor.bench import WIDTH, Bench, Status, open_bench
-from pytest_pinet.doctor.cabling import reporting_switches, sightings, unproven
+from pytest_pinet.doctor.cabling import NicLocation, located, reporting_switches, sightings
 from pytest_pinet.doctor.examine import LINK_SPEED, REACHING, run
 from pytest_pinet.errors import ConfigError, LabError, first_line
 from pytest_pinet.judge.hardware import fitting, identify
-from pytest_pinet.lab.switch.switchport import Capability
 from pytest_pinet.model.hardware import FoundBoard
 from pytest_pinet.model.lab import ONBOARD, Interface, Lab, PortRef
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.report.text_wrap import text_table
-
-
-class SearchOutcome(StrEnum):
-    """The result of the search for a NIC."""
-
-    RIGHT = "right"
-    WRONG = "wrong"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class NicLocation:
-    """Where one NIC was found. ``how`` names the method, or the reason why it was not found."""
-
-    interface: Interface
-    answer: SearchOutcome
-    found: PortRef | None
-    how: str
 
 
 @dataclass(frozen=True)
@@ -72,32 +52,18 @@ def _places(bench: Bench, reasons: dict[str, str]) -> list[NicLocation]:
     for interface in bench.lab.interfaces():
         sighting, name = seen.get(interface), interface.port.switch
         if interface.node in bench.blocked:
-            places.append(_unknown(interface, reasons.get(interface.node, bench.blocked[interface.node])))
+            why = reasons.get(interface.node, bench.blocked[interface.node])
         elif wrong := identify(bench.lab.nodes[interface.node], interface, bench.boards[interface.node])[1]:
-            places.append(_unknown(interface, wrong[0].message))
+            why = wrong[0].message
         elif sighting is None:
-            places.append(_unknown(interface, f"{interface.device} has no link"))
-        elif sighting.port is not None:
-            answer = SearchOutcome.RIGHT if sighting.port == interface.port else SearchOutcome.WRONG
-            how = "LLDP" if sighting.source is Capability.LLDP else f"MAC {sighting.nic.mac}"
-            places.append(NicLocation(interface, answer, sighting.port, how))
-        elif sighting.ports:
-            places.append(_unknown(interface, f"it appears on {' and '.join(map(str, sighting.ports))} at once"))
-        elif sighting.unplaced:
-            places.append(_unknown(interface, unproven(sighting)))
-        elif name in errors:
-            places.append(_unknown(interface, first_line(errors[name])))
-        elif name not in switches:
-            backend = bench.lab.switches[name].backend
-            places.append(_unknown(interface, f"switch {name} ({backend}) cannot report its neighbours"))
+            why = f"{interface.device} has no link"
+        elif name in errors and not sighting.ports and not sighting.unplaced:
+            why = first_line(errors[name])
         else:
-            message = f"on none of the ports of switch {name} that the lab file lists"
-            places.append(NicLocation(interface, SearchOutcome.WRONG, None, message))
+            places.append(located(sighting, switches))
+            continue
+        places.append(NicLocation(interface, Status.UNKNOWN, None, why))
     return places
-
-
-def _unknown(interface: Interface, why: str) -> NicLocation:
-    return NicLocation(interface, SearchOutcome.UNKNOWN, None, why)
 
 
 def table(places: Sequence[NicLocation]) -> list[str]:
@@ -107,13 +73,13 @@ def table(places: Sequence[NicLocation]) -> list[str]:
     for place in places:
         interface = place.interface
         head = (interface.node, interface.device, str(interface.port))
-        if place.answer is SearchOutcome.UNKNOWN:
+        if place.status is Status.UNKNOWN:
             rows.append((*head, "?", "", ""))
             reasons.setdefault(place.how, []).append(f"{interface.node} {interface.device}")
         elif place.found is None:
             rows.append((*head, "nowhere", "", "<- wrong"))
         else:
-            rows.append((*head, str(place.found), place.how, "<- wrong" if place.answer is SearchOutcome.WRONG else ""))
+            rows.append((*head, str(place.found), place.how, "<- wrong" if place.status is Status.WRONG else ""))
     lines = text_table(rows, "<  <  <  <  <  <")
     for reason, who in reasons.items():
         lines += textwrap.wrap(f"? {', '.join(who)}: {reason}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
@@ -124,7 +90,7 @@ def wrong_cables(places: Sequence[NicLocation]) -> list[str]:
     """Return a sentence for each cable that differs from the lab file; two exchanged cables share one."""
     sentences = []
     reported = set()
-    wrong = {place.interface: place for place in places if place.answer is SearchOutcome.WRONG}
+    wrong = {place.interface: place for place in places if place.status is Status.WRONG}
     for interface, place in wrong.items():
         if interface in reported:
             continue
@@ -144,7 +110,7 @@ def wrong_cables(places: Sequence[NicLocation]) -> list[str]:
 
 def corrections(places: Sequence[NicLocation]) -> dict[Interface, PortRef]:
     """Return the ports to write into the lab file."""
-    return {p.interface: p.found for p in places if p.answer is SearchOutcome.WRONG and p.found is not None}
+    return {p.interface: p.found for p in places if p.status is Status.WRONG and p.found is not None}
 
 
 def lab_file_lines(found: Discovery) -> list[str]:

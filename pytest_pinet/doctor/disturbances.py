@@ -13,13 +13,15 @@ from pytest_pinet.config.calibration import Calibration, load_calibration
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.doctor.bench import Bench, Finding, Status
 from pytest_pinet.evidence.counting import is_count
+from pytest_pinet.evidence.node_state import busy_share, cpu_ticks, parse_throttled
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.judge.profile import PROFILES, most_specific
 from pytest_pinet.judge.spread import smallest_margin
 from pytest_pinet.judge.statistics import percent
 from pytest_pinet.matrix.expansion import PAIR, entries
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.lab import WALL, Interface, Node
+from pytest_pinet.model.evidence import Throttling
+from pytest_pinet.model.lab import WALL, Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, Tolerance
@@ -35,9 +37,6 @@ _READ_CLOCK = (
     " for key in scaling_driver scaling_governor scaling_cur_freq scaling_max_freq cpuinfo_max_freq;"
     " do echo $key=$(cat $key 2>/dev/null); done; echo time=$(date +%s.%N)"
 )
-# ``vcgencmd get_throttled``: these bits are the present state. The same bits 16 further up cover the time since boot.
-_THROTTLED = {0: "under-voltage", 1: "processor clock capped", 2: "throttled", 3: "soft temperature limit"}
-_SINCE_BOOT = 16
 # With these drivers "powersave" means what other drivers call "schedutil".
 _HARDWARE_DRIVEN = ("intel_pstate", "amd-pstate-epp")
 
@@ -46,7 +45,7 @@ _HARDWARE_DRIVEN = ("intel_pstate", "amd-pstate-epp")
 class ClockFacts:
     """Values of a node; None if the node does not report them. Clocks in MHz; ``offset_s`` > 0: ahead of the runner."""
 
-    throttled: int | None
+    throttling: Throttling | None
     governor: str | None = None
     driver: str | None = None
     current_mhz: float | None = None
@@ -72,15 +71,13 @@ def check_clock(bench: Bench) -> Sequence[Finding]:
 def parse_clock(text: str, before_s: float, after_s: float) -> ClockFacts:
     """Parse the node's output, which was printed between these two times of the runner."""
     values = dict(line.partition("=")[::2] for line in text.splitlines())
-    # vcgencmd prints "throttled=0x50005", sysfs "50005".
-    bits = re.fullmatch(r"(?:throttled=)?(?:0x)?([0-9a-f]+)", values.get("throttled", ""))
     said = values.get("time", "")
     offset = None
     if re.fullmatch(r"\d+\.\d+", said):
         # The node read its clock between both times. A value in this range counts as no offset.
         offset = max(0.0, float(said) - after_s) + min(0.0, float(said) - before_s)
     return ClockFacts(
-        throttled=int(bits[1], 16) if bits else None,
+        throttling=parse_throttled(values.get("throttled", "").removeprefix("throttled=")),
         governor=values.get("scaling_governor") or None,
         driver=values.get("scaling_driver") or None,
         current_mhz=_mhz(values.get("scaling_cur_freq")),
@@ -104,7 +101,7 @@ def judge_clock(node: Node, facts: ClockFacts) -> list[Finding]:
         wrong.append((message, "on that node: sudo timedatectl set-ntp true"))
     found = [Finding(Status.WRONG, node.name, message, act) for message, act in wrong]
     values = {
-        "no throttling flags (no vcgencmd)": facts.throttled,
+        "no throttling flags (no vcgencmd)": facts.throttling,
         "no cpufreq": facts.governor,
         "no time of day": facts.offset_s,
     }
@@ -113,16 +110,16 @@ def judge_clock(node: Node, facts: ClockFacts) -> list[Finding]:
 
 
 def _throttling(facts: ClockFacts) -> list[tuple[str, str]]:
-    flags = facts.throttled or 0
-    now = [word for bit, word in _THROTTLED.items() if flags >> bit & 1]
-    past = [word for bit, word in _THROTTLED.items() if flags >> (bit + _SINCE_BOOT) & 1 and word not in now]
+    flags = facts.throttling or Throttling(0)
+    now = flags.now
+    past = [word for word in flags.since_boot if word not in now]
     if not now and not past:
         return []
     words = [f"{', '.join(now)} now"] if now else []
     words += [f"{', '.join(past)} since its last boot"] if past else []
     cause = "power supply and its cable" if any("voltage" in word for word in (*now, *past)) else "cooling"
     act = f"the lab's admin: check {cause} of that node; a reboot clears the flags"
-    return [(f"{'; '.join(words)} (0x{flags:x})", act)]
+    return [(f"{'; '.join(words)} (0x{flags.bits:x})", act)]
 
 
 def _clock(node: Node, facts: ClockFacts) -> list[tuple[str, str]]:
@@ -156,7 +153,6 @@ _LOOK = (
 # All nodes are read in parallel. Nodes can share a machine, where logins of other nodes are noise. The pause lets all
 # logins finish first.
 _READ_TWICE = "sleep 0.3; {look}; sleep 1; echo; {look}"
-_IDLE, _IOWAIT = 3, 4
 
 
 @dataclass(frozen=True)
@@ -192,23 +188,21 @@ def parse_noise(text: str) -> IdleActivity | None:
     before, after = _look(first), _look(second)
     if before is None or after is None or after[1] <= before[1]:
         return None
-    times = [new - old for old, new in zip(before[0], after[0], strict=False)]
     waited_s = after[1] - before[1]
     octets = {
         device: ((rx - before[2][device][0]) / waited_s, (tx - before[2][device][1]) / waited_s)
         for device, (rx, tx) in after[2].items()
         if device in before[2]
     }
-    return IdleActivity(1 - (times[_IDLE] + times[_IOWAIT]) / max(1, sum(times)), octets)
+    return IdleActivity(busy_share(before[0], after[0]) or 0.0, octets)
 
 
 def _look(text: str) -> tuple[list[int], float, dict[str, tuple[int, int]]] | None:
     try:
         processor, uptime, *devices = text.splitlines()
-        # cpu user nice system idle iowait irq softirq steal. Guest times are already part of user.
-        times = [_count(word) for word in processor.split()[1:9]]
+        times = cpu_ticks(processor)
         counters = {name: (_count(rx), _count(tx)) for name, rx, tx in map(str.split, devices)}
-        return (times, float(uptime), counters) if len(times) > _IOWAIT else None
+        return (times, float(uptime), counters) if times else None
     except ValueError:
         return None
 
@@ -229,17 +223,13 @@ def judge_noise(node: Node, noise: IdleActivity | None, scale: float = 1.0, pace
         found.append(Finding(Status.WRONG, node.name, message, "find the process on that node: top -b -n 1"))
     for interface in node.interfaces:
         rx, tx = noise.octets.get(interface.device, (0.0, 0.0))
-        if max(rx, tx) > _quiet(interface, scale):
+        if max(rx, tx) > max(CHATTER_OCTETS, TRAFFIC_SHARE * scale * interface.speed_mbps * 1e6 / 8):
             message = (
                 f"{interface.device} receives {Bitrate(rx * 8)} and sends {Bitrate(tx * 8)} while nothing is measured"
             )
             act = f"find the sender on that node: sudo tcpdump -n -i {interface.device}"
             found.append(Finding(Status.WRONG, node.name, message, act))
     return found
-
-
-def _quiet(interface: Interface, scale: float) -> float:
-    return max(CHATTER_OCTETS, TRAFFIC_SHARE * scale * interface.speed_mbps * 1e6 / 8)
 
 
 def check_tolerances(bench: Bench) -> Sequence[Finding]:

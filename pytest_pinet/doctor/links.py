@@ -15,7 +15,7 @@ from pytest_pinet.lab.link.end import READ_TIMEOUT_S, change
 from pytest_pinet.lab.link.manager import Manager, Surroundings, parse, reading
 from pytest_pinet.lab.node.management import FoundManagement, check_declared, find_management
 from pytest_pinet.lab.switch.switchport import About, Capability, PortState
-from pytest_pinet.model.forms import Management, ManagementMode
+from pytest_pinet.model.forms import ManagementMode
 from pytest_pinet.model.hardware import Bus, FoundBoard, FoundNic
 from pytest_pinet.model.lab import VIRTUAL, Interface, Node
 
@@ -105,11 +105,8 @@ def judge_management(node: Node, found: FoundManagement, rewires: bool) -> list[
         return [Finding(Status.WRONG, node.name, message, f"write `management: {way}` at {node.where}: {way.cost}")]
     if shared := _shared_bus(node, found):
         return [Finding(Status.WRONG, node.name, shared, "reach the node by `management: same` or wifi")]
-    return [Finding(Status.OK, node.name, _words(way))]
-
-
-def _words(way: Management) -> str:
-    return str(way) if way.mode is ManagementMode.SEPARATE else f"{way}: {way.cost}"
+    words = str(way) if way.mode is ManagementMode.SEPARATE else f"{way}: {way.cost}"
+    return [Finding(Status.OK, node.name, words)]
 
 
 def _shared_bus(node: Node, found: FoundManagement) -> str:

@@ -186,11 +186,7 @@ def _nics(text: str) -> dict[str, dict[str, str | None]]:
     return found
 
 
-# Reads the settings of an end that may change what is measured: what driver, kernel and users chose.
-#
-# If a new build is slower, changed default settings are the first thing to check.
-
-
+# Settings that may change what is measured. If a new build is slower, changed defaults are the first thing to check.
 _ETHTOOL = {"-k": "", "-c": "coalescing ", "-g": "ring ", "-a": "pause ", "-l": "channels "}
 _SYSCTLS = (
     "net.core.busy_poll", "net.core.default_qdisc", "net.core.netdev_budget", "net.core.netdev_budget_usecs",

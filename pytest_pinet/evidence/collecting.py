@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TypeVar
 
 from pytest_pinet.errors import LabError
@@ -69,7 +70,8 @@ def script(device: str, since: float | None = None) -> str:
 def sections(text: str, device: str) -> dict[str, str]:
     """Return the output of each source by the source's name."""
     found: dict[str, list[str]] = {}
-    patterns = [(name, source.name) for source in sources() for name in source.files(device)]
+    files = [(name, source.name) for source in sources() for name in source.files(device)]
+    patterns = [*files, *((name.partition("*")[0] + "*", source) for name, source in files)]
     owners: dict[str, str] = {}
     owner: str | None = None
     for line in text.splitlines():
@@ -81,14 +83,10 @@ def sections(text: str, device: str) -> dict[str, str]:
             path, _, rest = line.partition(":")
             if path not in owners:
                 # The path of a device that the firmware describes contains a colon.
-                owners[path] = next((name for pattern, name in patterns if _is_of(path, pattern)), "")
+                owners[path] = next((name for pattern, name in patterns if fnmatchcase(path, pattern)), "")
             found.setdefault(owners[path], []).append(rest if path.startswith("/proc/") else line)
     found.pop("", None)
     return {name: "\n".join(lines) for name, lines in found.items()}
-
-
-def _is_of(path: str, pattern: str) -> bool:
-    return fnmatchcase(path, pattern) or fnmatchcase(path, pattern.partition("*")[0] + "*")
 
 
 class EndReader:
@@ -182,14 +180,12 @@ class Collector:
         self._read = 0
         self._passed_from: int | None = None
         self._number = 0
-        self._looks: list[threading.Thread] = []
+        self._looks = LooksDuring([partial(self._half_way, end) for end in ends])
         self._here = ThisMachine()
 
     def before(self, number: int) -> None:
         """Read all ends right before the traffic of this connection."""
         self._number = number
-        # A connection that failed can leave its threads here.
-        self._looks = []
         # Estimated time with one more pair of readings and the reading at the end.
         if self._read and self.spent_s * (1 + 1.5 / self._read) > self._allowed_s:
             self._passed_from = self._passed_from or number
@@ -199,30 +195,16 @@ class Collector:
             self._here.before()
             self._timed(lambda end: end.before(number))
 
+    def _half_way(self, end: EndReader) -> None:
+        end.half_way(self._number)
+
     def watching(self, watch: Callable[[], None] | None, traffic_s: float) -> Callable[[], None]:
-        """Return a function to call repeatedly during traffic.
-
-        It calls ``watch``, and reads all ends once in mid-traffic.
-
-        This reading runs in its own threads, because the thread that waits for the traffic must not wait for an end's
-        answer.
-        """
-
-        def start() -> None:
-            number = self._number
-            self._looks = [
-                threading.Thread(target=_quietly, args=(end.half_way, number), daemon=True) for end in self._ends
-            ]
-            for thread in self._looks:
-                thread.start()
-
-        return once_after(HALF * traffic_s, start, watch)
+        """Return a function to call throughout the traffic. It calls ``watch``, and reads all ends in mid-traffic."""
+        return self._looks.watching(watch, HALF * traffic_s)
 
     def after(self, traffic_s: float) -> tuple[EndEvidence, ...]:
         """Read all ends right after the traffic, which took ``traffic_s``, and return the differences at each end."""
-        for thread in self._looks:
-            thread.join(ANSWER_S)
-        self._looks = []
+        self._looks.join(ANSWER_S)
         number = self._number
         if self._passed_from is not None:
             return tuple(end.passed(traffic_s) for end in self._ends)
@@ -279,7 +261,34 @@ def once_after(after_s: float, start: Callable[[], None], watch: Callable[[], No
     return look
 
 
-def _quietly(look: Callable[[int], None], number: int) -> None:
-    """Ignore all errors: the thread that waits for the traffic reports errors that end a test."""
+class LooksDuring:
+    """Calls these ``looks`` once during traffic, each in a thread of its own.
+
+    The thread that waits for the traffic must not wait for the answer of an end. That thread also reports an end that
+    is lost, so errors of a look are ignored.
+    """
+
+    def __init__(self, looks: Sequence[Callable[[], object]]) -> None:
+        self._looks = looks
+        self._threads: list[threading.Thread] = []
+
+    def watching(self, watch: Callable[[], None] | None, after_s: float) -> Callable[[], None]:
+        """Return a function to call repeatedly during traffic, as ``once_after``."""
+        # A connection that failed can leave its threads here.
+        self._threads = []
+        return once_after(after_s, self._start, watch)
+
+    def _start(self) -> None:
+        self._threads = [threading.Thread(target=_quietly, args=(look,), daemon=True) for look in self._looks]
+        for thread in self._threads:
+            thread.start()
+
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait for the looks that have begun."""
+        for thread in self._threads:
+            thread.join(timeout_s)
+
+
+def _quietly(look: Callable[[], object]) -> None:
     with suppress(Exception):
-        look(number)
+        look()

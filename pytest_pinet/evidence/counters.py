@@ -10,8 +10,6 @@ from pytest_pinet.evidence.counting import NARROW, is_count, rise, rises
 from pytest_pinet.evidence.sources import CpuCounters, EvidenceSource, Texts, added, cpu_table
 from pytest_pinet.model.evidence import EndEvidence
 
-# Reads the kernel's counters of a device, for every driver: sysfs ``statistics`` and ``carrier_changes``.
-
 
 class InterfaceCounters(EvidenceSource):
     """Bytes, packets, errors, drops, and ``carrier_changes``."""
@@ -39,11 +37,8 @@ def _parse_interface(text: str) -> dict[str, int]:
     return {name: int(value) for name, _, value in pairs if is_count(value.strip())}
 
 
-# Reads the driver's own counters: ``ethtool -S``. Names differ by driver, and some drivers have no counters.
-
-
 class NicCounters(EvidenceSource):
-    """The counters that grew. Drivers that refresh counters on a timer report late by up to one period.
+    """The driver's own counters that grew. Drivers that refresh counters on a timer report late by up to one period.
 
     Some drivers list levels among the counters (for example a queue length). If only a few values fell, they are left
     out. If more than half of the values fell, the counters restarted.
@@ -86,11 +81,8 @@ def _largest_rise(old: list[int], new: list[int]) -> int | None:
     return max((grown for one in pairs if (grown := rise(*one)) is not None), default=None)
 
 
-# Reads the work of the network softirqs: ``/proc/net/softnet_stat``, a line of hexadecimal numbers per CPU.
-#
-# Newer kernels have more columns (net/core/net-procfs.c): 2.6.36 added received_rps, 5.10 the number of the CPU.
-
-
+# A line of hexadecimal numbers per CPU. Newer kernels have more columns (net/core/net-procfs.c): 2.6.36 added
+# received_rps, 5.10 the number of the CPU.
 COLUMNS = {"processed": 0, "dropped": 1, "time_squeeze": 2, "received_rps": 9}
 _CPU = 12
 
@@ -115,9 +107,6 @@ class Softnet(CpuCounters):
         return found
 
 
-# Reads how many interrupts each CPU handled: ``/proc/interrupts``, by action name because the numbers change.
-
-
 # The kernel prints the controller, its own number of the interrupt, the trigger and the name of the handler, or of
 # several. Each of the first three may be missing. Two blanks precede the handlers (show_interrupts in
 # kernel/irq/proc.c): "GICv2 189 Level     eth0", "PCI-MSIX-0000:00:03.0   1-edge      eth0-rx-0", "ARMCTRL-level  41
@@ -128,7 +117,7 @@ _OF_CONTROLLER = re.compile(r"\d+(?:(?: (?:Edge|Level))|-[a-z]+)?|(?:Edge|Level)
 
 
 class Interrupts(CpuCounters):
-    """Interrupts by action, named as in the file (``eth0``, ``eth0, eth0``). Lines of the same name are added up."""
+    """Interrupts by action (``eth0``, ``eth0, eth0``): numbers change. Lines of the same name are added up."""
 
     name = "interrupts"
     file = "/proc/interrupts"
@@ -153,11 +142,8 @@ def _action(number: str, described: str) -> str:
     return columns[-1] if has_handler else f"irq {number}"
 
 
-# Reads which CPU did the kernel's network work: the lines NET_RX and NET_TX of ``/proc/softirqs``.
-
-
 class SoftIrqs(CpuCounters):
-    """The number of runs of each kind on each CPU."""
+    """How often each CPU did the kernel's network work: NET_RX and NET_TX."""
 
     name = "softirqs"
     file = "/proc/softirqs"

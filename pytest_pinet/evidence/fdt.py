@@ -80,7 +80,7 @@ def write_device_tree(tree: DeviceTree) -> bytes:
     children: dict[str, list[str]] = {path: [] for path in tree}
     for path in tree:
         if path != "/":
-            children[_parent(path)].append(path)
+            children[path.rpartition("/")[0] or "/"].append(path)
     strings = bytearray()
     offsets: dict[str, int] = {}
 
@@ -107,10 +107,6 @@ def write_device_tree(tree: DeviceTree) -> bytes:
         MAGIC, total, at, at + len(structs), _HEAD.size, _VERSION, _OLDEST_READER, 0, len(strings), len(structs)
     )
     return head + reserved + structs + bytes(strings)
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0] or "/"
 
 
 def _padded(value: bytes) -> bytes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import InvalidMeasurement, LinkError, TrafficError
 from pytest_pinet.evidence.counting import NARROW, is_count, link_speed, since
+from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Shell
 
 _NO_SUCH_DEVICE = 44
@@ -99,15 +100,14 @@ def read_interface(shell: Shell, device: str) -> InterfaceState:
     )
 
 
-# Checks that the traffic crossed the NICs under test, and that their links stayed up.
-#
 # If a node has several NICs in one subnet, Linux answers ARP for all addresses on each NIC. Traffic can then take
 # another NIC than the one that owns the destination address. iperf3 and ping do not notice this. The devices' byte
 # counters do.
 
-
 # The device must count at least this share of the payload. Headers only increase the count.
 LEAST = 0.98
+# Some drivers update their counters only once a second.
+COUNTER_TIMEOUT_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -157,11 +157,10 @@ class Crossing:
         now = [device.read().carrier_changes for device in self._devices]
         self.before = [replace(old, carrier_changes=new) for old, new in zip(self.before, now, strict=True)]
 
-    def check(self, moved: Sequence[Moved], wait: Callable[[Callable[[], bool]], bool]) -> None:
+    def check(self, moved: Sequence[Moved]) -> None:
         """Compare the counters with the payload that each device must have moved since ``before``.
 
-        Raises TrafficError if a link went down, InvalidMeasurement if the traffic took another way. ``wait`` polls a
-        condition for a while, because some drivers refresh their counters only on a timer.
+        Raises TrafficError if a link went down, InvalidMeasurement if the traffic took another way.
         """
         self.after = [device.read() for device in self._devices]
         for device, old, new in zip(self._devices, self.before, self.after, strict=True):
@@ -175,7 +174,7 @@ class Crossing:
             self.after = [device.read() for device in self._devices]
             return self._short(moved) is None
 
-        if self._short(moved) is not None and not wait(complete):
+        if self._short(moved) is not None and not Deadline(COUNTER_TIMEOUT_S).wait_until(complete):
             raise InvalidMeasurement(
                 f"{self._short(moved)}: the traffic used another NIC or cable",
                 "look for a second NIC of that node in the same network (ARP), or for wrong cabling in the lab file",

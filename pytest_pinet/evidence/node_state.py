@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pytest_pinet.evidence.counting import is_count
@@ -11,10 +11,7 @@ from pytest_pinet.evidence.sources import EvidenceSource, Texts, added
 from pytest_pinet.execution.shell import as_root
 from pytest_pinet.model.evidence import EndEvidence, Heat, ProcessorLoad, Throttling
 
-# Reads how busy each CPU was from ``/proc/stat`` (proc(5)). Few nodes have sysstat.
-
-
-# user nice system idle iowait irq softirq steal. The time of guests is part of user and nice.
+# user nice system idle iowait irq softirq steal (proc(5)). The time of guests is part of user and nice.
 _FIELDS = 8
 _USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(_FIELDS)
 
@@ -35,7 +32,7 @@ class Processors(EvidenceSource):
         evidence = replace(
             evidence, machine=machines[1], window_s=None if old is None or new is None else max(0.0, new - old)
         )
-        before, after = _times(texts.before), _times(texts.after)
+        before, after = (times_of_cpus(text.splitlines()) for text in (texts.before, texts.after))
         common = [cpu for cpu in sorted(after) if cpu in before]
         if not common:
             return evidence
@@ -60,28 +57,39 @@ def _machine(text: str) -> str | None:
     return lines[1].strip() if len(lines) > 1 and not lines[1].startswith("cpu") else None
 
 
-def _times(text: str) -> dict[int, list[int]]:
+def cpu_ticks(line: str) -> list[int]:
+    """Return the clock ticks of a CPU, or of all, from its line of ``/proc/stat``; empty for another line."""
+    name, *words = line.split() or [""]
+    if not name.startswith("cpu") or len(words) <= _IOWAIT or not all(map(is_count, words)):
+        return []
+    ticks = [int(word) for word in words[:_FIELDS]]
+    return ticks + [0] * (_FIELDS - len(ticks))
+
+
+def times_of_cpus(lines: Iterable[str]) -> dict[int, list[int]]:
     """Return the clock ticks by CPU, without the line of their sum."""
-    found = {}
-    for line in text.splitlines():
-        name, *words = line.split() or [""]
-        number = name.removeprefix("cpu")
-        if name.startswith("cpu") and is_count(number) and len(words) > _IOWAIT and all(map(is_count, words)):
-            ticks = [int(word) for word in words[:_FIELDS]]
-            found[int(number)] = ticks + [0] * (_FIELDS - len(ticks))
-    return found
+    numbers = ((line.partition(" ")[0].removeprefix("cpu"), cpu_ticks(line)) for line in lines)
+    return {int(number): ticks for number, ticks in numbers if ticks and is_count(number)}
+
+
+def busy_share(before: Sequence[int], after: Sequence[int]) -> float | None:
+    """Return the share of the time between two readings in which a CPU was not idle; None if no time passed."""
+    spent = _spent(before, after)
+    return 1 - (spent[_IDLE] + spent[_IOWAIT]) / sum(spent) if any(spent) else None
+
+
+def _spent(before: Sequence[int], after: Sequence[int]) -> list[int]:
+    # The ticks of idle and iowait can fall by a few (proc(5)). This is no restart.
+    return [max(0, new - old) for old, new in zip(before, after, strict=True)]
 
 
 def _load(cpu: int, before: list[int], after: list[int], scale: float) -> ProcessorLoad | None:
-    # The ticks of idle and iowait can fall by a few (proc(5)). This is no restart.
-    spent = [max(0, new - old) for old, new in zip(before, after, strict=True)]
-    total = sum(spent)
-    if total == 0:
+    spent, busy = _spent(before, after), busy_share(before, after)
+    if busy is None:
         return None
-    busy = 1 - (spent[_IDLE] + spent[_IOWAIT]) / total
     # A load never exceeds 1.
     scale = min(scale, 1 / busy) if busy > 0 else 1.0
-    part = [scale * one / total for one in spent]
+    part = [scale * one / sum(spent) for one in spent]
     return ProcessorLoad(
         cpu,
         busy * scale,
@@ -91,9 +99,6 @@ def _load(cpu: int, before: list[int], after: list[int], scale: float) -> Proces
         softirq=part[_SOFTIRQ],
         steal=part[_STEAL],
     )
-
-
-# Reads the clock, temperature and throttling of an end. The firmware of a Raspberry Pi reports them best.
 
 
 # ``scaling_cur_freq`` is only the clock that the kernel requested. The firmware may set a lower one.
@@ -170,9 +175,6 @@ def parse_throttled(text: str) -> Throttling | None:
         return Throttling(int(text, 16))
     except ValueError:
         return None
-
-
-# Reads the kernel log lines written during traffic that report trouble with the network, power or memory.
 
 
 # net/sched/sch_generic.c, net/core/dev.c, drivers/hwmon/raspberrypi-hwmon.c, phylib, mm/page_alloc.c,

@@ -21,9 +21,6 @@ from pytest_pinet.execution.shell import Process, Shell
 from pytest_pinet.judge.starts import settle
 from pytest_pinet.model.measurement import Event, EventKind, Sample, rate_of
 
-# Finds carrier changes in the readings of an observer, with their time and duration. This module does no I/O.
-
-
 # Some drivers refresh their counters once a second, so a difference can include one more second of traffic.
 REFRESH_S = 1.0
 # Assumed for devices that report no speed: the speed of the fastest NIC of these boards that might report none.
@@ -101,7 +98,8 @@ def carrier_events(
             down = after
         elif not before.carrier and after.carrier:
             begin = down or readings[0]
-            was, speed = _last_speed(readings, begin), after.speed_mbps
+            earlier = (r.speed_mbps for r in reversed(readings) if r.uptime_s < begin.uptime_s and r.carrier)
+            was, speed = next(earlier, None), after.speed_mbps
             slower = was is not None and speed is not None and speed != was
             more = f"; it came back at {speed} Mbit/s instead of {was}" if slower else ""
             add_drop(begin, after, f" for {after.uptime_s - begin.uptime_s:.1f} s", more)
@@ -114,11 +112,6 @@ def carrier_events(
         begin, last = down or readings[0], readings[-1]
         add_drop(begin, last, "", f", and stayed down for the last {last.uptime_s - begin.uptime_s:.1f} s")
     return tuple(sorted(events, key=lambda event: event.start_s))
-
-
-def _last_speed(readings: Sequence[CarrierReading], begin: CarrierReading) -> int | None:
-    """Return the last speed before the drop."""
-    return next((r.speed_mbps for r in reversed(readings) if r.uptime_s < begin.uptime_s and r.carrier), None)
 
 
 @dataclass
@@ -276,7 +269,6 @@ class Observer:
 
     @property
     def alive(self) -> bool:
-        """Return whether the remote process runs."""
         return self._process is not None and self._process.poll() is None
 
     def ensure(self, seconds: float) -> None:
@@ -351,11 +343,10 @@ class Observer:
         self._read()
         return self._retransmits
 
-    def events(self, started_s: float, ended_s: float | None = None) -> tuple[Event, ...]:
-        """Return carrier changes and counter restarts during traffic. Event times count from the start of the traffic.
+    def events(self, started_s: float) -> tuple[Event, ...]:
+        """Return carrier changes and counter restarts since the start of the traffic (``time.monotonic``).
 
-        ``started_s`` and ``ended_s`` (None: now) are the traffic's start and end (``time.monotonic``). One observer can
-        serve several runs. Changes between runs are events of no run.
+        Their times count from there. Changes before it are events of no run.
         """
         self._read()
         offset_s = self._offset_s
@@ -367,8 +358,7 @@ class Observer:
             return datetime.now() - timedelta(seconds=time.monotonic() - (uptime_s + offset_s))
 
         found = carrier_events(self._readings, self._port_name, started_s - offset_s, wall)
-        length_s = (time.monotonic() if ended_s is None else ended_s) - started_s
-        return tuple(event for event in found if event.start_s + event.seconds >= 0 and event.start_s <= length_s)
+        return tuple(event for event in found if event.start_s + event.seconds >= 0)
 
     @property
     def text(self) -> str:

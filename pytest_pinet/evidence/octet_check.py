@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.evidence.interface import Moved
+from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.model.evidence import PortCounters, Trouble
 
 AGREEMENT = 0.02
@@ -23,6 +24,7 @@ CHATTER_OCTETS = 100_000
 # An idle port counts at most this many octets between two readings that are SETTLED_S apart.
 IDLE_OCTETS = 20_000
 SETTLED_S = 1.0
+POLL_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,7 @@ def factor(mtu: int, headers: int, payload: int) -> float:
     return (size + headers + 18) / size
 
 
-Wait = Callable[[Callable[[], bool], float], bool]
-
-
-def settled(read: Callable[[], Sequence[PortCounters]], latency_s: float, wait: Wait) -> list[PortCounters]:
+def settled(read: Callable[[], Sequence[PortCounters]], latency_s: float) -> list[PortCounters]:
     """Return counters that include all traffic before this call.
 
     This is reached when two readings a second apart agree, and at the latest after ``latency_s``, the counters' most
@@ -70,7 +69,7 @@ def settled(read: Callable[[], Sequence[PortCounters]], latency_s: float, wait: 
         last = fresh
         return idle
 
-    wait(agree, latency_s)
+    Deadline(latency_s).wait_until(agree, POLL_S)
     return last
 
 
@@ -80,7 +79,6 @@ def check_octets(
     read: Callable[[], Sequence[PortCounters]],
     wire_factor: float,
     latency_s: float,
-    wait: Wait,
 ) -> list[PortCounters]:
     """Compare each port with its cable's payload, and return the ports' present counters.
 
@@ -100,7 +98,7 @@ def check_octets(
         return _missing(counts(), wire_factor) is None
 
     if _missing(counts(), wire_factor) is not None:
-        wait(complete, latency_s)
+        Deadline(latency_s).wait_until(complete, POLL_S)
     trouble = _missing(counts(), wire_factor) or _surplus(counts(), wire_factor)
     if trouble is not None:
         raise InvalidMeasurement(trouble.text, trouble.act)

@@ -208,7 +208,6 @@ class ThisMachine:
         self._before: Snapshot | None = None
 
     def before(self) -> None:
-        """Read the processes right before the traffic."""
         self._before = _read_here()
 
     def added(self, ends: Iterable[EndEvidence]) -> tuple[EndEvidence, ...]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from pytest_pinet.evidence.counting import is_count
-from pytest_pinet.evidence.node_state import parse_throttled
+from pytest_pinet.evidence.node_state import busy_share, cpu_ticks, parse_throttled
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.execution.undo import at_once
 from pytest_pinet.model.evidence import Conditions, PcieLink
@@ -35,8 +34,6 @@ one cpu /proc/stat
 :
 """
 _SPEED = re.compile(r"\d+(?:\.\d+)?")
-# user nice system idle iowait irq softirq steal (proc(5)).
-_IDLE = (3, 4)
 
 
 def read(shell: Shell, device: str, busy_s: float = 0.0, sysfs: str = SYSFS) -> Conditions:
@@ -56,6 +53,7 @@ def read_all(devices: Sequence[tuple[Shell, str]], busy_s: float = BUSY_S) -> li
 
 def _conditions(end: str, device: str, values: Mapping[str, str]) -> Conditions:
     current = _link(values.get("nic_speed"), values.get("nic_width"))
+    before, after = cpu_ticks(values.get("cpu", "")), cpu_ticks(values.get("cpu_after", ""))
     return Conditions(
         end,
         device,
@@ -64,7 +62,7 @@ def _conditions(end: str, device: str, values: Mapping[str, str]) -> Conditions:
         usb_mbps=_number(values.get("usb")),
         throttling=parse_throttled(values.get("throttled", "")),
         under_voltage=values["voltage"] != "0" if "voltage" in values else None,
-        cpu_busy=_busy(values.get("cpu"), values.get("cpu_after")),
+        cpu_busy=busy_share(before, after) if before and after else None,
     )
 
 
@@ -86,13 +84,3 @@ def _best(values: Mapping[str, str]) -> PcieLink | None:
     if nic is None or slot is None:
         return None
     return PcieLink(min(nic.gtps, slot.gtps), min(nic.lanes, slot.lanes))
-
-
-def _busy(before: str | None, after: str | None) -> float | None:
-    """Return the share of all processors' time that was busy between two first lines of /proc/stat."""
-    if before is None or after is None:
-        return None
-    old, new = ([int(word) for word in text.split()[1:9] if is_count(word)] for text in (before, after))
-    passed = [max(0, b - a) for a, b in zip(old, new, strict=False)]
-    total = sum(passed)
-    return None if total == 0 or len(passed) < 5 else 1 - sum(passed[i] for i in _IDLE) / total

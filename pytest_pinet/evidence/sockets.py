@@ -122,13 +122,10 @@ def _limited(key: str, data: list[_Connection]) -> float | None:
 
 
 def _while_busy(data: list[_Connection]) -> Bitrate | None:
-    rates = [_rate_while_busy(one.number("bytes_acked"), one.number("busy")) for one in data]
-    known = [rate for rate in rates if rate is not None]
-    return Bitrate(sum(known)) if len(known) == len(data) else None
-
-
-def _rate_while_busy(acknowledged: float | None, busy_ms: float | None) -> float | None:
-    return acknowledged * 8 / _ms(busy_ms) if acknowledged is not None and busy_ms else None
+    """Return the acknowledged rate of the time with data to send; None if one connection does not report it."""
+    pairs = [(one.number("bytes_acked"), one.number("busy")) for one in data]
+    rates = [acknowledged * 8 / _ms(busy) for acknowledged, busy in pairs if acknowledged is not None and busy]
+    return Bitrate(sum(rates)) if len(rates) == len(data) else None
 
 
 def _ms(value: float) -> float:
@@ -152,13 +149,8 @@ def _scales(text: str) -> tuple[int, int] | None:
     return None if found is None else (int(found[1]), int(found[2]))
 
 
-# Counts the octets of the connections that a node needs, and that share an interface with the traffic.
-#
-# These are the connections of ssh, and of a root file system over NFS.
-
-
-# Which network devices a root file system over NFS needs, also below an overlay.
-
+# The octets of the connections that a node needs, and that share an interface with the traffic: ssh, and a root file
+# system over NFS, also below an overlay.
 
 # Shell scripts. ``root`` is put before the paths. The first sets ``server`` to the address of the server: that of / as
 # the kernel mounted it, else of nfsroot=; to ``unknown`` without an address, and to nothing without an NFS root.
@@ -193,7 +185,6 @@ COMMAND = (
     " read -r up rest </proc/uptime; echo uptime $up;"
     ' ss -tinH state established "( sport = :${4:-22} ${nfs:+or ( $nfs )} )" 2>/dev/null'
 )
-_COUNT = re.compile(r"(?<!\S)(bytes_sent|bytes_acked|bytes_received|segs_out|segs_in):([0-9]{1,20})")
 _UPTIME = re.compile(r"uptime ([0-9]{1,12}\.[0-9]+)")
 
 
@@ -229,9 +220,7 @@ def parse_octets(text: str) -> ManagementReading | None:
         elif words and not line[:1].isspace():
             name = " ".join(words[2:4])
         elif "segs_out:" in line or "segs_in:" in line:
-            counts = {key: int(value) for key, value in _COUNT.findall(line)}
-            # Kernels before 4.19 do not report bytes_sent.
-            sent = counts.get("bytes_sent", counts.get("bytes_acked", 0))
-            segments = counts.get("segs_out", 0) + counts.get("segs_in", 0)
-            octets[name] = sent + counts.get("bytes_received", 0) + segments * HEADERS
+            one = _Connection(dict(_WORD.findall(line)))
+            segments = (one.number("segs_out") or 0) + (one.number("segs_in") or 0)
+            octets[name] = round(one.sent + one.received + segments * HEADERS)
     return None if uptime_s is None or not octets else ManagementReading(uptime_s, octets)

@@ -26,20 +26,19 @@ RX_STANDS_S = 10.0
 BEFORE_S = 10.0
 # The fewest packets that a peer sends while a link receives nothing, and the fewest that the link received before.
 LEAST_PACKETS = 5
-# This many packets a second are traffic.
-TRAFFIC_PPS = 100
 NOT_READ = "its kernel messages are not read: the ssh user may read neither dmesg nor the journal"
 
-# Prints "boot ID", "log yes" or "log no", then samples, each after its own uptime: "12.3 eth0 RX TX CARRIER CHANGES
-# TIMEOUTS QUEUE". "-" is what the device does not report. QUEUE is read only while the device sends nothing: the bytes
-# in the ring of its driver (BQL) and, every 5 s, the packets in its queueing discipline. After 30 s without a packet,
-# both are read every 10 s. With bash, a read with a timeout is the tick, so that no process is started. A line of the
-# kernel's log follows the word "kernel".
+# Prints "boot UPTIME ID", "log yes" or "log no", then samples, each after its own uptime: "12.3 eth0 RX TX CARRIER
+# CHANGES TIMEOUTS QUEUE". "-" is what the device does not report. QUEUE is read only while the device sends nothing:
+# the bytes in the ring of its driver (BQL) and, every 5 s, the packets in its queueing discipline. After 30 s without a
+# packet, both are read every 10 s. With bash, a read with a timeout is the tick, so that no process is started. A line
+# of the kernel's log follows the word "kernel".
 _SCRIPT = r"""
 PATH=$PATH:/usr/sbin:/sbin
 exec 2>/dev/null
 trap 'trap - EXIT; kill 0' EXIT
-echo "boot "$(@boot)
+read -r up x </proc/uptime
+echo "boot $up "$(@boot)
 relay() {
  while read -r l; do
   case $l in
@@ -52,7 +51,6 @@ if dmesg >/dev/null && dmesg --help 2>&1 | grep -q -e --follow; then echo "log y
 elif [ -n "$(journalctl -qk -n1 -o cat)" ]; then
  echo "log yes"; journalctl -qkf -n1000 -o short-monotonic </dev/null | relay &
 else echo "log no"; fi
-read -r up x </proc/uptime
 end=$((${up%%.*} + @seconds))
 (read -t 0.01 x)
 if [ $? -gt 128 ]; then tick() { read -t 1 x; [ $? -gt 128 ] || exit 0; }; else tick() { sleep 1; }; fi

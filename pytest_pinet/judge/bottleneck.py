@@ -10,7 +10,7 @@ from pytest_pinet.judge import causes_in_flow as flow
 from pytest_pinet.judge import causes_in_link as link
 from pytest_pinet.judge.circumstances import is_robbed
 from pytest_pinet.judge.extras import extras_of
-from pytest_pinet.judge.oracle import TOLERANCE, Oracle, Packets, pcie_leaves, physical_limit
+from pytest_pinet.judge.oracle import TOLERANCE, Oracle, PacketSizes, pcie_leaves, physical_limit
 from pytest_pinet.judge.statistics import robust_sd
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import (
@@ -96,7 +96,7 @@ class _Gathering:
         first = flows[chosen[0]]
         path = self.link.path_between(first.sender, first.receiver)
         # The limit of the wire alone, since buses and windows are separate causes; of several flows, that of their sum.
-        wire = physical_limit(path.speed_mbps, Packets.of(path, self.traffic), Bus.SOC, self.traffic.direction)
+        wire = physical_limit(path.speed_mbps, PacketSizes.of(path, self.traffic), Bus.SOC, self.traffic.direction)
         wire = wire if len(flows) == len(all_ways) else Oracle(judged.oracle, judged.because)
         bitrate = self.traffic.bitrate_of(way)
         extras = [extras_of(self.link, self.traffic, one, chosen) for one in self.connections]
@@ -157,7 +157,7 @@ class _Gathering:
             bus=end.bus,
             usb_mbps=None if conditions is None else conditions.usb_mbps,
             pcie=pcie,
-            pcie_leaves=None if pcie is None else pcie_leaves(pcie, Packets.of(path, self.traffic)),
+            pcie_leaves=None if pcie is None else pcie_leaves(pcie, PacketSizes.of(path, self.traffic)),
             # A measurement on a busy machine may have read the load only of a connection that it set aside.
             load=_typical([one.busiest for one in seen]) or _typical([one.busiest for one in _at(index, self.every)]),
             tool_percent=self._tool_percent(index),

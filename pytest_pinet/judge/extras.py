@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from pytest_pinet.judge.flows import sum_of, total
-from pytest_pinet.judge.oracle import Packets
+from pytest_pinet.judge.oracle import PacketSizes
 from pytest_pinet.judge.profile import Profile, confirm, most_specific
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.judgement import ExtraJudgement
@@ -101,7 +101,7 @@ def extras_of(link: LinkFacts, traffic: Traffic, one: Connection, chosen: Sequen
     """Return the costs of one connection. A value is None if one of several flows does not know it."""
     flows = [one.flows[index].flow for index in chosen]
     path = link.path_between(one.flows[chosen[0]].sender, one.flows[chosen[0]].receiver)
-    segment = Packets.of(path, traffic).payload
+    segment = PacketSizes.of(path, traffic).payload
     rtts = [flow.rtt_s for flow in flows if flow.rtt_s is not None]
     sent_bytes = sum(sample.bytes for flow in flows for sample in flow.samples)
     # Both directions at once share the processor, and their shares are not known. Processor time is not scaled.

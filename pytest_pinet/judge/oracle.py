@@ -51,7 +51,7 @@ def udp_headers(family: int = 4) -> int:
 
 
 @dataclass(frozen=True)
-class Packets:
+class PacketSizes:
     """IP packets with full segments on a path of this MTU (bytes). ``timestamps``: TCP has this option.
 
     ``segment`` (bytes: TCP's MSS, or the payload of a UDP datagram) makes packets smaller than the MTU allows.
@@ -64,7 +64,7 @@ class Packets:
     family: int = 4
 
     @classmethod
-    def of(cls, path: Path, traffic: Traffic) -> Packets:
+    def of(cls, path: Path, traffic: Traffic) -> PacketSizes:
         return cls(path.mtu, path.timestamps, traffic.udp, traffic.segment, traffic.setup.family)
 
     @property
@@ -123,7 +123,7 @@ def window_bound(window_bytes: int, rtt_s: float) -> Oracle:
     return Oracle(rate, f"window {window} over {rtt_s * 1000:.3g} ms allows {rate}")
 
 
-def pcie_context(limit: Bitrate, link: PcieLink, packets: Packets) -> str | None:
+def pcie_context(limit: Bitrate, link: PcieLink, packets: PacketSizes) -> str | None:
     """Return a sentence about a PCIe link whose packets allow less than this limit; else, or if not known, None.
 
     The sentence is only shown with a limit: it comes from a model.
@@ -135,7 +135,7 @@ def pcie_context(limit: Bitrate, link: PcieLink, packets: Packets) -> str | None
     return f"PCIe {link}{payload} allows {found[0]} to {found[1]}"
 
 
-def pcie_leaves(link: PcieLink, packets: Packets) -> tuple[Bitrate, Bitrate] | None:
+def pcie_leaves(link: PcieLink, packets: PacketSizes) -> tuple[Bitrate, Bitrate] | None:
     """Return the least and most goodput that the packets of a PCIe link allow; None if its line code is not known.
 
     Each frame takes ``frame + ceil(frame / MPS) * 24 + 40`` bytes on the bus: with headers of packets, and
@@ -159,7 +159,7 @@ def pcie_rate(link: PcieLink) -> Bitrate | None:
     return Bitrate(link.gtps * 1e9 * code * link.lanes)
 
 
-def physical_limit(speed_mbps: int, packets: Packets, bus: Bus, direction: Direction = Direction.TX) -> Oracle:
+def physical_limit(speed_mbps: int, packets: PacketSizes, bus: Bus, direction: Direction = Direction.TX) -> Oracle:
     """Return the limit of one direction over this link: that of the wire, or of the bus behind it if the bus is slower.
 
     ``direction`` BIDIR means one direction while the other runs, too.
@@ -185,4 +185,4 @@ def highest_limit(speed_mbps: int, mtu_max: int, bus: Bus, both_ways: bool = Fal
     assumed to be on, the Linux default: this must detect gates that require the one-way value in both directions.
     """
     direction = Direction.BIDIR if both_ways else Direction.TX
-    return physical_limit(speed_mbps, Packets(mtu_max, timestamps=both_ways), bus, direction)
+    return physical_limit(speed_mbps, PacketSizes(mtu_max, timestamps=both_ways), bus, direction)

@@ -14,20 +14,12 @@ from statistics import fmean
 
 from pytest_pinet.errors import InvalidMeasurement, TrafficError
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.execution.shell import Completed, Process, last_line
+from pytest_pinet.execution.shell import last_line
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.link_result import tool_of_end
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.processes import (
-    LISTENING,
-    PORTS,
-    PortTaken,
-    await_listening,
-    guarded,
-    is_listening,
-    on_a_free_port,
-    running,
-)
+from pytest_pinet.traffic.exchange import Exchange, exchanging
 
 # The traffic ends by itself after this time, even if the runner hangs.
 AT_MOST_S = 6 * 3600
@@ -70,58 +62,57 @@ class _Flow:
         dut, peer = link.ends[0], link.ends[1]
         self._sender, self._receiver = (dut, peer) if way is Direction.TX else (peer, dut)
         self._traffic = traffic.towards(way)
-        self._client: Process | None = None
+        self._exchange: Exchange | None = None
         self.way = way
-        self.text = ""
 
     def start(self, stack: ExitStack) -> None:
         """Start the traffic, and wait until the first interval is complete. ``stack`` ends it."""
-        on_a_free_port(PORTS, self._sender.shell, lambda port: self._start(port, stack))
+        server, client = (tool_of_end(end, "iperf3") for end in (self._sender, self._receiver))
+        self._exchange = found = stack.enter_context(exchanging(server, client, self._commands, AT_MOST_S))
+        seen: list[str] = []
 
-    def _start(self, port: int, stack: ExitStack) -> None:
-        traffic, server, client = self._traffic, self._sender, self._receiver
-        wait = f"while kill -0 $p 2>/dev/null && ! {is_listening(port)}; do sleep 0.02; done; echo '{LISTENING}'; "
-        serve = ["iperf3", "-s", "-1", "-p", str(port), "-B", server.ip]
-        serving = stack.enter_context(running(server.shell, guarded(serve, "", 0, wait), "iperf3", lambda _: None))
-        if not await_listening(serving, server.shell, "iperf3", port):
-            raise PortTaken
-        ask = ["iperf3", "-c", server.ip, "-B", client.ip, "-p", str(port), "-R", "-P", str(traffic.streams)]
-        # Text that appears at once, a line each second, in a fixed unit.
-        ask += ["-t", str(AT_MOST_S), "-i", "1", "-f", "k", "--forceflush"]
-        ask += ["-u"] if traffic.udp else []
-        ask += ["-b", f"{traffic.bitrate.bps:.0f}"] if traffic.bitrate is not None else []
-        self._client = stack.enter_context(running(client.shell, guarded(ask, "", 0), "iperf3", self._keep))
-        if not Deadline(BEGIN_TIMEOUT_S).wait_until(self._has_begun):
+        def has_begun() -> bool:
+            seen.extend(found.client.lines())
+            self.require_alive()
+            return any(map(_RATE.search, seen))
+
+        if not Deadline(BEGIN_TIMEOUT_S).wait_until(has_begun):
             raise TrafficError(
                 f"the background traffic from {self._sender} to {self._receiver} did not begin within "
                 f"{BEGIN_TIMEOUT_S:.0f} s",
                 f"look at the load of {self._sender.shell.name} and {self._receiver.shell.name}",
             )
 
-    def _has_begun(self) -> bool:
-        assert self._client is not None
-        self.text += "".join(f"{line}\n" for line in self._client.lines())
-        self.require_alive()
-        return bool(_RATE.search(self.text))
+    def _commands(self, port: int) -> tuple[list[str], list[str]]:
+        traffic, server = self._traffic, self._sender.ip
+        ask = ["iperf3", "-c", server, "-B", self._receiver.ip, "-p", str(port), "-R", "-P", str(traffic.streams)]
+        # Text that appears at once, a line each second, in a fixed unit.
+        ask += ["-t", str(AT_MOST_S), "-i", "1", "-f", "k", "--forceflush"]
+        ask += ["-u"] if traffic.udp else []
+        ask += ["-b", f"{traffic.bitrate.bps:.0f}"] if traffic.bitrate is not None else []
+        return ["iperf3", "-s", "-1", "-p", str(port), "-B", server], ask
 
     def require_alive(self) -> None:
         """Raise InvalidMeasurement if the traffic has ended."""
-        client = self._client
-        if client is not None and client.poll() is not None:
-            done = client.stop()
+        assert self._exchange is not None
+        if self._exchange.client.poll() is not None:
+            done = self._exchange.client.stop()
             raise InvalidMeasurement(
                 f"the background traffic from {self._sender} to {self._receiver} ended before the measurement: "
                 f"{last_line(done.stderr, done.stdout) or f'exit {done.returncode}'}",
                 "look at the link, and at what ended iperf3",
             )
 
-    def _keep(self, done: Completed) -> None:
-        self.text = done.stdout + done.stderr
+    @property
+    def text(self) -> str:
+        """All output, after the end; empty if the traffic did not begin."""
+        return "" if self._exchange is None else self._exchange.text
 
     @property
     def goodput_bps(self) -> float:
         """The mean of all intervals at the receiver."""
-        found = _RATE.findall(self.text)
+        assert self._exchange is not None
+        found = _RATE.findall(self._exchange.done.stdout)
         sums = [rate for name, rate in found if name == "SUM"]
         # The first interval ended before the measurement began.
         rates = sums or [rate for _, rate in found]

@@ -23,7 +23,7 @@ from pytest_pinet.measure.events import Counted
 from pytest_pinet.model.figures import Better, Figure, Sample
 from pytest_pinet.model.traffic import Ping
 from pytest_pinet.traffic import ping
-from pytest_pinet.traffic.processes import await_traffic, running
+from pytest_pinet.traffic.processes import run_watched
 from pytest_pinet.traffic.tool import Watch
 
 CARRIER = Figure("boot_to_carrier", "s", Better.DOWN)
@@ -108,22 +108,12 @@ def _await_carrier(dut: End, watch: Watch | None) -> float | None:
     if not up and read_surroundings(dut).holding is None:
         return None
     wait = f'until read -r c <{path}/carrier && [ "$c" = 1 ]; do sleep {_POLL_S:g} || sleep 1; done 2>/dev/null; {_AGE}'
-    said: list[str] = []
     timeout_s = max(CARRIER_TIMEOUT_S, dut.endpoint.node.boot_timeout_s)
-    late = f"no carrier on {dut} within {timeout_s:.0f} s after its login"
-    with running(dut.shell, wait, "the wait for a carrier", lambda done: said.append(done.stdout)) as process:
-        try:
-            await_traffic(
-                lambda: process.poll() is not None,
-                (dut.shell,),
-                timeout_s,
-                lambda _: TrafficError(late),
-                grace_s=0.0,
-                watch=watch,
-            )
-        except TrafficError:
-            raise LinkError(late, f"look at the log of {dut.shell.name}") from None
-    return _age_of(said[0])
+    try:
+        return _age_of(run_watched(dut.shell, wait, "the wait for a carrier", timeout_s, watch, 0.0).stdout)
+    except TrafficError:
+        late = f"no carrier on {dut} within {timeout_s:.0f} s after its login"
+        raise LinkError(late, f"look at the log of {dut.shell.name}") from None
 
 
 def _age_s(link: Link) -> float:

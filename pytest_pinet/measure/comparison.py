@@ -59,22 +59,15 @@ class State:
 
 @dataclass(frozen=True)
 class StateComparison:
-    """Two states to compare by their goodput. The second may be slower by ``tolerance`` (0.03 = 3 %)."""
-
-    traffic: Traffic
-    states: tuple[State, State]
-    tolerance: float
-
-
-@dataclass(frozen=True)
-class ComparisonPlan:
-    """The accepted difference and the limits of a comparison.
+    """Two states A and B to compare by their goodput.
 
     B may be slower than A by ``tolerance`` (0.03 = 3 %); both kinds of wrong results have the probability
     ``error_rate``. ``references`` has earlier knowledge about each direction. After ``most_pairs`` an undecided
     comparison ends.
     """
 
+    traffic: Traffic
+    states: tuple[State, State]
     tolerance: float = STATE_TOLERANCE
     error_rate: float = 0.01
     most_pairs: int = MOST_PAIRS
@@ -101,11 +94,7 @@ class _Turns:
 
 
 def compare(
-    context: MeasureContext,
-    traffic: Traffic,
-    states: tuple[State, State],
-    plan: ComparisonPlan,
-    on_state: Callable[[Side], None] = lambda _: None,
+    context: MeasureContext, job: StateComparison, on_state: Callable[[Side], None] = lambda _: None
 ) -> ComparisonRecord:
     """Measure both states alternately on fresh connections until the difference is certain or cannot become so.
 
@@ -114,19 +103,19 @@ def compare(
     UnsupportedError, and any error of entering or leaving a state; the current state is always left. Raises ValueError
     for a tolerance outside 0 to 1.
     """
-    link = context.link
-    if not 0 < plan.tolerance < 1:
-        raise ValueError(f"tolerance {plan.tolerance}: expected a share above 0 and below 1, such as 0.03")
+    link, traffic = context.link, job.traffic
+    if not 0 < job.tolerance < 1:
+        raise ValueError(f"tolerance {job.tolerance}: expected a share above 0 and below 1, such as 0.03")
     started = datetime.now(UTC)
     clock = time.monotonic()
     runs: list[_Run] = []
     found: dict[Direction, Difference] = {}
     ways = traffic.direction.parts
-    lasts_s = 2 * plan.most_pairs * (traffic.seconds + BESIDE_TRAFFIC_S)
+    lasts_s = 2 * job.most_pairs * (traffic.seconds + BESIDE_TRAFFIC_S)
     builds: dict[Side, Mapping[str, str | None]] = {}
     with ExitStack() as stack, Runs(context, lasts_s) as traffic_runs:
-        turns = _Turns(dict(zip((Side.A, Side.B), states, strict=True)), stack)
-        while not found or _goes_on(found, plan):
+        turns = _Turns(dict(zip((Side.A, Side.B), job.states, strict=True)), stack)
+        while not found or _goes_on(found, job):
             now = side(sum(not one.excluded for _, _, one in runs))
             if turns.take(now):
                 # A change of state may take links down and restart counters.
@@ -138,16 +127,19 @@ def compare(
             pair = sum(not one.excluded for _, _, one in runs) // 2
             runs.append((now, started_s, traffic_runs.again(traffic, source_port=SOURCE_PORT + pair)))
             kept = [one for _, _, one in runs if not one.excluded]
-            found = {way: _judged(kept, way, plan) for way in ways}
+            for way in ways:
+                noise = job.references.get(way, Reference()).noise
+                own = [one.towards(way) for one in kept]
+                found[way] = compare_connections(own, job.tolerance, noise, job.error_rate)
         refuse(traffic_runs.finish(traffic))
     worst = min(found, key=lambda way: SEVERITY.index(found[way].verdict))
     return ComparisonRecord(
         id=str(MetricKey(link.combination.identity, traffic, traffic.direction)),
-        a=states[0].name,
-        b=states[1].name,
+        a=job.states[0].name,
+        b=job.states[1].name,
         why=f"{worst}: {found[worst].why}" if len(found) > 1 else found[worst].why,
-        tolerance=plan.tolerance,
-        error_rate=plan.error_rate,
+        tolerance=job.tolerance,
+        error_rate=job.error_rate,
         pairs=min(one.count for one in found.values()),
         directions={str(way): _side(way, one, runs) for way, one in found.items()},
         turns=tuple(_turn(run, ways) for run in runs),
@@ -158,17 +150,12 @@ def compare(
     )
 
 
-def _judged(kept: Sequence[Connection], way: Direction, plan: ComparisonPlan) -> Difference:
-    noise = plan.references.get(way, Reference()).noise
-    return compare_connections([one.towards(way) for one in kept], plan.tolerance, noise, plan.error_rate)
-
-
-def _goes_on(found: Mapping[Direction, Difference], plan: ComparisonPlan) -> bool:
+def _goes_on(found: Mapping[Direction, Difference], job: StateComparison) -> bool:
     if any(one.verdict is Verdict.FAIL for one in found.values()):
         # A slower direction decides; the other direction cannot change the result.
         return False
     pairs = min(one.count for one in found.values())
-    return pairs < plan.most_pairs and not all(one.decided for one in found.values())
+    return pairs < job.most_pairs and not all(one.decided for one in found.values())
 
 
 def _side(way: Direction, found: Difference, runs: list[_Run]) -> SideRecord:
@@ -198,6 +185,7 @@ def compared_record(
     """
     differs = settings_differences(settings[Side.A], settings[Side.B])
     notes = [f"{found.a} and {found.b} differ: {'; '.join(differs)}"] if differs else []
+    notes += [event.text for turn in found.turns for one in turn.connections.values() for event in one.events]
     ways = [Direction(way) for way in found.directions]
     directions = {way: _direction_of_b(link, traffic, way, found) for way in ways}
     own = MeasurementJudgement(Verdict.PASS, "", directions)
@@ -208,7 +196,7 @@ def compared_record(
         judged,
         link.tried,
         build=found.builds.get("B", {}),
-        notes=[*notes, *_events(found), *tuning_notes(link.tried)],
+        notes=[*notes, *tuning_notes(link.tried)],
         started=found.started,
         seconds=found.seconds,
         traffic_seconds=found.traffic_seconds,
@@ -220,11 +208,6 @@ def compared_record(
         for way, one in record.directions.items()
     }
     return record.replace(directions=of_b)
-
-
-def _events(found: ComparisonRecord) -> list[str]:
-    each = (event for turn in found.turns for one in turn.connections.values() for event in one.events)
-    return [event.text for event in each]
 
 
 def _against_a(way: Direction, found: ComparisonRecord) -> AgainstA:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.figures import USUAL_S, Probe
 from pytest_pinet.measure.link_result import tool_of_end
 from pytest_pinet.model.figures import CONNECTIONS, Sample
 from pytest_pinet.model.traffic import Direction, HttpTraffic
@@ -26,7 +26,7 @@ class Connections(Probe):
     """
 
     direction: Direction = Direction.TX
-    seconds: int = 5
+    seconds: int = USUAL_S
 
     figures: ClassVar = (CONNECTIONS,)
 
@@ -40,7 +40,6 @@ class Connections(Probe):
         return f"connections-wrk-{self.direction}"
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
-        """Measure once. Raises LabError, CapabilityError."""
         serves, asks = (link.dut, link.peer) if self.direction is Direction.TX else (link.peer, link.dut)
         tool_of_end(serves, "nginx")
         tool_of_end(asks, "wrk")

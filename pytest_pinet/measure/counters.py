@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 
-from pytest_pinet.evidence.collecting import once_after
+from pytest_pinet.evidence.collecting import LooksDuring
 from pytest_pinet.evidence.interface import CountedDevice, Crossing, Moved
 from pytest_pinet.evidence.octet_check import CableEnd, check_octets, factor, settled
 from pytest_pinet.evidence.sockets import COMMAND, ManagementReading, parse_octets, read_octets
-from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.judge.oracle import Packets
+from pytest_pinet.judge.oracle import PacketSizes
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
@@ -42,13 +40,13 @@ class ManagementCounter:
         self._by_tool = any(end.endpoint.node.clock == VIRTUAL for end in link.ends)
         self._before: dict[int, ManagementReading | None] = {}
         self._late: dict[int, ManagementReading | None] = {}
-        self._threads: list[threading.Thread] = []
+        self._looks = LooksDuring([partial(self._read_late, index, end) for index, end in self._ends.items()])
         self._printed: dict[int, list[str]] = {}
         self._counted: set[int] = set()
 
     def before(self) -> None:
         """Read right before the traffic of a connection."""
-        self._late, self._threads = {}, []
+        self._late = {}
         self._before = {index: self._read(index, end) for index, end in self._ends.items()}
 
     @property
@@ -60,17 +58,7 @@ class ManagementCounter:
         """Return a function to call repeatedly during the traffic; it calls ``watch``, and reads once."""
         if not self._ends or self._by_tool:
             return watch
-
-        def start() -> None:
-            # The thread that waits for the traffic must not wait for the answer of an end.
-            self._threads = [
-                threading.Thread(target=self._read_late, args=(index, end), daemon=True)
-                for index, end in self._ends.items()
-            ]
-            for thread in self._threads:
-                thread.start()
-
-        return once_after(max(traffic_s / 2, traffic_s - BEFORE_END_S), start, watch)
+        return self._looks.watching(watch, max(traffic_s / 2, traffic_s - BEFORE_END_S))
 
     def after(
         self, flows: Sequence[MeasuredFlow], printed: Mapping[str, str] | None = None
@@ -79,8 +67,7 @@ class ManagementCounter:
 
         ``printed`` is what the tool read at the end of the traffic, by the name of the shell.
         """
-        for thread in self._threads:
-            thread.join()
+        self._looks.join()
         for index, end in self._ends.items():
             if (text := (printed or {}).get(end.shell.name)) is not None:
                 self._late[index] = self._parsed(index, text)
@@ -106,9 +93,7 @@ class ManagementCounter:
         return sum(rates)
 
     def _read_late(self, index: int, end: End) -> None:
-        # Any error here is reported by the thread that waits for the traffic.
-        with suppress(Exception):
-            self._late[index] = self._read(index, end)
+        self._late[index] = self._read(index, end)
 
     def _read(self, index: int, end: End) -> ManagementReading | None:
         return self._parsed(index, read_octets(end.shell))
@@ -120,25 +105,19 @@ class ManagementCounter:
     @property
     def uncounted(self) -> list[str]:
         """A note for each affected end that could not be counted."""
+        late, never = "there was no second reading near the end of the traffic", "this needs ss of iproute2"
         return [
             f"ssh, or an NFS root, of {self._link.ends[index].endpoint} uses the interface under test, but its octets "
-            f"were not counted ({self._why_not(texts)})"
+            f"were not counted ({late if any(map(parse_octets, texts)) else never})"
             for index, texts in self._printed.items()
             if index not in self._counted
         ]
-
-    def _why_not(self, texts: Sequence[str]) -> str:
-        if not any(map(parse_octets, texts)):
-            return "this needs ss of iproute2"
-        return "there was no second reading near the end of the traffic"
 
     def raw(self) -> dict[str, str]:
         """Return all output of the nodes, by file name."""
         return {f"{index}-management.txt": "\n".join(texts) for index, texts in self._printed.items()}
 
 
-# Some drivers update their counters only once a second.
-COUNTER_TIMEOUT_S = 3.0
 # The most bytes that a TCP flow of up to IN_FLIGHT_STREAMS connections may have on the wire and in queues when its
 # receiver stops. A receiver that is slower than its sender has a full window; Linux lets it grow to half of its
 # tcp_rmem (6 MB).
@@ -155,7 +134,7 @@ class CounterCheck:
         # Ends whose switch has counters.
         self._counted = [i for i, e in enumerate(link.ends) if Capability.COUNTERS in _switch(link, e).capabilities]
         self._latency_s = max((_switch(link, link.ends[i]).counter_latency_s for i in self._counted), default=0.0)
-        self._before = settled(self._read, self._latency_s, _wait) if self._counted else []
+        self._before = settled(self._read, self._latency_s) if self._counted else []
         self._after = self._before
 
     def _read(self) -> list[PortCounters]:
@@ -188,30 +167,24 @@ class CounterCheck:
         """Count from now on. Earlier events are already reported, and the counters may have restarted."""
         self._crossing.rebase()
         if self._counted:
-            self._before = self._after = settled(self._read, self._latency_s, _wait)
+            self._before = self._after = settled(self._read, self._latency_s)
 
     def check(self, flows: Sequence[MeasuredFlow], traffic: Traffic) -> None:
         """Compare counters with payload. Raises TrafficError after a lost link, InvalidMeasurement if they disagree."""
         moved, sent = self._moved(flows), self._moved(flows, max(1, math.ceil(traffic.streams / IN_FLIGHT_STREAMS)))
-        self._crossing.check(moved, Deadline(COUNTER_TIMEOUT_S).wait_until)
+        self._crossing.check(moved)
         # Background traffic moves octets that no flow has.
         if not self._counted or traffic.setup.background is not None:
             return
         path = self._link.path
-        headers = Packets.of(path, traffic).headers
+        headers = PacketSizes.of(path, traffic).headers
         segment = traffic.packet_bytes(path.mtu - headers) or path.mtu
         cables = [
             CableEnd(str(end.endpoint), f"port {end.endpoint.interface.port}", moved[i], sent[i])
             for i, end in ((i, self._link.ends[i]) for i in self._counted)
         ]
-        self._after = check_octets(
-            cables,
-            self._before,
-            self._read,
-            factor(path.mtu, headers, segment),
-            self._latency_s,
-            _wait,
-        )
+        wire_factor = factor(path.mtu, headers, segment)
+        self._after = check_octets(cables, self._before, self._read, wire_factor, self._latency_s)
 
     def _moved(self, flows: Sequence[MeasuredFlow], sent: int = 0) -> list[Moved]:
         """Return the payload through each end: received bytes, or with ``sent`` the sent bytes if they are known.
@@ -274,7 +247,3 @@ def _switch(link: Link, end: End) -> ManagedSwitch:
 
 def _difference(old: int | None, new: int | None) -> int | None:
     return None if old is None or new is None else new - old
-
-
-def _wait(condition: Callable[[], bool], seconds: float) -> bool:
-    return Deadline(seconds).wait_until(condition, interval_s=0.1)

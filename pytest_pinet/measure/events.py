@@ -51,7 +51,6 @@ class Counted(Probe):
     def judge(
         self, samples: Sequence[Sample], key: MetricKey, plan: GatePlan, known: Mapping[str, Reference]
     ) -> dict[str, FigureRuling]:
-        """Judge the share of bad events."""
         counted = [one for one in samples if not one.excluded]
         seen = Events.of(bool(self.why_bad(one)) for one in counted)
         verdict = (self.decide or self.rule.judge)(seen)
@@ -82,6 +81,5 @@ class Counted(Probe):
         return [*super().notes(samples), *bad]
 
     def events(self, record: ResultRecord) -> Events:
-        """Return the events of a result."""
         values = record.figures[self.figure.name].values if record.figures else ()
         return Events(len(values), round(sum(values)))

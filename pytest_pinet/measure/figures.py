@@ -26,6 +26,9 @@ from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.sentences import figures_text, folded, tuning_notes
 from pytest_pinet.traffic.tool import Watch
 
+# How long one measurement of most values lasts.
+USUAL_S = 5
+
 
 @dataclass(frozen=True)
 class Probe(ABC):
@@ -50,7 +53,10 @@ class Probe(ABC):
 
     @abstractmethod
     def once(self, link: Link, watch: Watch | None) -> Sample:
-        """Measure once, on a fresh connection. ``watch`` is called throughout and can end it by raising LabError."""
+        """Measure once, on a fresh connection. ``watch`` is called throughout and can end it by raising.
+
+        Raises LabError, CapabilityError.
+        """
 
     @property
     def key(self) -> str:

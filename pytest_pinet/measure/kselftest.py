@@ -31,6 +31,7 @@ from pytest_pinet.model.record.measurement import KselftestRecord, KselftestResu
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Kselftest, PathSetup
 from pytest_pinet.report.sentences import tuning_notes
+from pytest_pinet.traffic.processes import run_watched
 
 RUNNER = "run_kselftest.sh"
 _SELFTESTS = "tools/testing/selftests"
@@ -98,7 +99,6 @@ LOG = "kselftest.ktap"
 # What the runner needs beside its own limit: it starts Python, and a slow board takes seconds for it.
 _MORE_S = 120.0
 _REMOVE_TIMEOUT_S = 60.0
-_POLL_S = 0.2
 _NEEDED = ("python3", "sed", "tar")
 # The name of the peer for ssh and scp, whatever its address.
 _PEER = "peer"
@@ -172,7 +172,9 @@ def _run(ends: Sequence[Link], job: Kselftest, undo: UndoStack, watch: Callable[
     # A file as output garbles the log of run_kselftest.sh; a pipe does not.
     limit = f"-o {job.timeout_s:.0f}" if job.timeout_s else ""
     command = f"cd {folder} && PATH={folder}/.pinet:$PATH ./run_kselftest.sh -t {shlex.quote(job.test)} {limit} | cat"
-    return _wait(board, as_root(command), job.timeout_s + _MORE_S, watch)
+    # The selftest has all of the board's time.
+    lasts_s = job.timeout_s + _MORE_S
+    return run_watched(board, as_root(command), job.test, lasts_s, watch, 0.0, quiet=True)
 
 
 def configuration(ends: Sequence[Link], job: Kselftest) -> str:
@@ -226,21 +228,6 @@ def _checked(board: Shell, command: str) -> str:
     if done.returncode:
         raise LabError(f"{board.name}: {command.split()[0]} failed: {last_line(done.stderr)}", "look at the board")
     return done.stdout
-
-
-def _wait(board: Shell, command: str, timeout_s: float, watch: Callable[[], None] | None) -> Completed:
-    process = board.spawn(command)
-    end = time.monotonic() + timeout_s
-    try:
-        while process.poll() is None:
-            if watch is not None:
-                watch()
-            if time.monotonic() > end:
-                raise LabError(f"a selftest on {board.name} did not end within {timeout_s:.0f} s", "look at the board")
-            time.sleep(_POLL_S)
-        return process.wait(1.0)
-    finally:
-        process.stop()
 
 
 def _remove(board: Shell, folder: str) -> None:

@@ -87,7 +87,6 @@ class BootTraffic:
         return None if self._booted_s is None else time.monotonic() - self._booted_s
 
     def add(self, seconds: float) -> None:
-        """Add the traffic of the latest connection."""
         self._seconds += seconds
 
 

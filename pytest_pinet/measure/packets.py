@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pytest_pinet.errors import ConfigError, TrafficError
-from pytest_pinet.execution.shell import Process, last_line
+from pytest_pinet.evidence.node_state import busy_share, times_of_cpus
+from pytest_pinet.execution.shell import last_line
 from pytest_pinet.execution.undo import at_once
 from pytest_pinet.judge.oracle import udp_headers
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.figures import USUAL_S, Probe
 from pytest_pinet.measure.link_result import tool_of_end
 from pytest_pinet.model.figures import PACKETS, Sample
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.traffic.exchange import exchange
+from pytest_pinet.traffic.exchange import exchanging
 from pytest_pinet.traffic.processes import LIFETIME_S
 from pytest_pinet.traffic.tool import LARGEST_DATAGRAM, Watch, check_whole
 
@@ -52,7 +53,7 @@ class Packets(Probe):
     """Datagrams of ``size`` bytes, as many as the sender can send. ``direction`` is tx or rx."""
 
     direction: Direction = Direction.TX
-    seconds: int = 5
+    seconds: int = USUAL_S
     size: int = 64
 
     figures: ClassVar = (PACKETS,)
@@ -68,40 +69,28 @@ class Packets(Probe):
         return f"packets-iperf3-{self.direction}-s{self.size}"
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
-        """Measure once. Raises LabError."""
         sends, receives = (link.dut, link.peer) if self.direction is Direction.TX else (link.peer, link.dut)
         client, server = tool_of_end(sends, "iperf3"), tool_of_end(receives, "iperf3")
-        size = str(self.size)
         lasts_s = START_S + self.seconds + round(LIFETIME_S)
-        read: list[tuple[Counts, Counts]] = []
 
-        def count(sending: Process) -> None:
+        def commands(port: int) -> tuple[list[str], list[str]]:
+            ask = ["iperf3", "-c", receives.ip, "-p", str(port), "-u", "-b", "0", "-l", str(self.size)]
+            return ["iperf3", "-s", "-1", "-B", receives.ip, "-p", str(port)], [*ask, "-t", str(lasts_s)]
+
+        with exchanging(server, client, commands, lasts_s) as found:
             sent, received = at_once(lambda end: _count(end, START_S, self.seconds), (sends, receives))
-            if sending.poll() is not None:
+            if found.client.poll() is not None:
                 raise TrafficError(
                     f"iperf3 on {client.shell.name} ended while packets were counted",
                     f"look at iperf3 of {client.shell.name}, and at the firewall of the link",
                 )
-            read.append((sent, received))
-
-        _, raw = exchange(
-            server,
-            client,
-            lambda port: (
-                ["iperf3", "-s", "-1", "-B", receives.ip, "-p", str(port)],
-                ["iperf3", "-c", receives.ip, "-p", str(port), "-u", "-b", "0", "-l", size, "-t", str(lasts_s)],
-            ),
-            lasts_s,
-            watch,
-            during=count,
-        )
-        sent, received = read[0]
         own = sent.sent if self.direction is Direction.TX else received.received
         limit, text = self.limited_by(sent, received, self._wire(link))
         # What the device under test sends is its own limit. What it receives is not, if its peer cannot send more.
         excluded = text if limit == "sender" and self.direction is Direction.RX else ""
         notes = () if excluded else (text,)
-        return Sample({PACKETS.name: own}, f"{sent}\n{received}\n{text}\n{raw}", excluded, notes, tool=client.version)
+        raw = f"{sent}\n{received}\n{text}\n{found.text}"
+        return Sample({PACKETS.name: own}, raw, excluded, notes, tool=client.version)
 
     def _wire(self, link: Link) -> float:
         """Return how many of these packets the wire carries in a second."""
@@ -139,35 +128,21 @@ def _count(end: End, after_s: int, seconds: int) -> Counts:
     return _rates(*(_read(lines) for lines in both))
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """All counters of one moment. ``cpus`` has the idle and the whole time of each CPU, in ticks."""
-
-    uptime_s: float
-    counters: tuple[int, ...]
-    softnet: int
-    unread: int
-    cpus: tuple[tuple[int, int], ...]
+# The uptime, the sums of packets as in ``Counts``, and the ticks of each CPU.
+_Reading = tuple[float, tuple[int, int, int, int], dict[int, list[int]]]
 
 
 def _read(lines: list[str]) -> _Reading:
-    counters = tuple(int(line) for line in lines[1 : 1 + len(_COUNTERS)])
-    words = [line.split() for line in lines[1 + len(_COUNTERS) :]]
-    # The fifth number of UDP is RcvbufErrors. Idle and waiting for disks are the fourth and fifth of a CPU.
-    cpus = tuple((int(own[4]) + int(own[5]), sum(map(int, own[1:9]))) for own in words if own[0].startswith("cpu"))
+    sent, received, missed, dropped = (int(line) for line in lines[1:5])
+    words = [line.split() for line in lines[5:]]
     softnet = sum(int(own[1], 16) for own in words if own[0] == "softnet")
+    # The fifth number of UDP is RcvbufErrors.
     unread = next(int(own[5]) for own in words if own[0] == "Udp:")
-    return _Reading(float(lines[0]), counters, softnet, unread, cpus)
+    return float(lines[0]), (sent, received, missed + dropped + softnet, unread), times_of_cpus(lines)
 
 
 def _rates(before: _Reading, after: _Reading) -> Counts:
-    seconds = max(after.uptime_s - before.uptime_s, 0.01)
-    sent, received, missed, dropped = ((b - a) / seconds for a, b in zip(before.counters, after.counters, strict=True))
-    busy = [
-        1 - (idle - idle_before) / (whole - whole_before)
-        for (idle_before, whole_before), (idle, whole) in zip(before.cpus, after.cpus, strict=True)
-        if whole > whole_before
-    ]
-    softnet = (after.softnet - before.softnet) / seconds
-    unread = (after.unread - before.unread) / seconds
-    return Counts(sent, received, missed + dropped + softnet, unread, max(busy, default=0.0))
+    seconds = max(after[0] - before[0], 0.01)
+    sent, received, dropped, unread = ((new - old) / seconds for old, new in zip(before[1], after[1], strict=True))
+    busy = [busy_share(ticks, after[2][cpu]) or 0.0 for cpu, ticks in before[2].items()]
+    return Counts(sent, received, dropped, unread, max(busy, default=0.0))

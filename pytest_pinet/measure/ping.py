@@ -32,7 +32,6 @@ class Pings(Probe):
         return self.ping.seconds
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
-        """Send one series. Raises LabError."""
         dut, peer = link.dut, link.peer
         found, text = tool.measure(dut.shell, self.ping, dut.ip, peer.ip, str(peer.endpoint), watch)
         seen = found.loss, found.mean_s, found.min_s, found.max_s, found.mdev_s

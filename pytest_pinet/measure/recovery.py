@@ -40,7 +40,6 @@ class Recovery(Counted):
     the line rate afterwards, or if it comes back with a lower speed.
     """
 
-    figures = (SILENCE, AFTER)
     tool: TrafficTool
     reboot: Callable[[Link], None]
     down_s: float = 1.0

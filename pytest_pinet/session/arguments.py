@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TypedDict
@@ -11,7 +12,7 @@ import pytest
 
 from pytest_pinet.errors import ConfigError, Where, mistake_in
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.judge.profile import OTHER_WORDS, PROFILES, most_specific
+from pytest_pinet.judge.profile import most_specific
 from pytest_pinet.matrix.expansion import Request
 from pytest_pinet.model.lab import Lab, names_of
 from pytest_pinet.model.limits import PART_FORM, WAYS, WORDS, Limit, Metric, Origin, Scope, parse_arguments, parse_limit
@@ -20,7 +21,7 @@ from pytest_pinet.model.quantities import Bitrate, Share, parse_duration, parse_
 from pytest_pinet.model.topology import KINDS, all_names, parse_topology
 from pytest_pinet.model.traffic import PathSetup
 from pytest_pinet.model.tuning import UNTUNED
-from pytest_pinet.session.option_table import PINET
+from pytest_pinet.session.option_table import PINET, profile_name
 from pytest_pinet.tuning.registry import names, read_tunings
 
 MARKER = "pinet"
@@ -55,18 +56,6 @@ def globs_of(test: str, marker: str, name: str, value: object) -> tuple[str, ...
     return tuple(dict.fromkeys(values))
 
 
-def read_profile(where: str, value: object) -> str | None:
-    """Return the name of a profile, or None for None. Raises ConfigError."""
-    if value is None:
-        return None
-    if isinstance(value, str) and value in OTHER_WORDS:
-        return OTHER_WORDS[value]
-    if not isinstance(value, str) or value not in PROFILES:
-        start = f"{where}: " if where else ""
-        raise ConfigError(f"{start}{unknown('profile', str(value), PROFILES)}")
-    return value
-
-
 def read_marker(test: str, markers: Sequence[pytest.Mark], where: Where | None = None) -> Request:
     """Return the request of a test. For each argument, the marker nearest to it counts. Raises ConfigError."""
     arguments = nearest_arguments(test, MARKER, markers, ARGUMENTS, PINET)
@@ -79,7 +68,7 @@ def read_marker(test: str, markers: Sequence[pytest.Mark], where: Where | None =
     reset, tuned, linked = (_switch(test, name, arguments.get(name, value)) for name, value in usual.items())
     with mistake_in(test):
         limits = parse_arguments(arguments, Origin.MARKER)
-    profile = read_profile(test, arguments.get("profile"))
+        profile = profile_name(str(arguments["profile"])) if arguments.get("profile") is not None else None
     with mistake_in(f"{test}: tuning", where):
         tunings = read_tunings(arguments.get("tuning", {}))
     return Request(boards, nics, topologies, tuple(limits), reset, profile, tunings, tuned, linked)
@@ -112,7 +101,15 @@ def parse_path(family: int, path: object) -> PathSetup:
     return PathSetup(family, delay_s, loss, path.get("vlan"))
 
 
-class FlowLimits(TypedDict, total=False):
+class CallOptions(TypedDict, total=False):
+    """What every call takes beside its limits: ``family`` of IP (4 or 6), ``path`` as in `parse_path`, ``profile``."""
+
+    family: int
+    path: Mapping[str, str | int] | None
+    profile: str | None
+
+
+class FlowOptions(CallOptions, total=False):
     """The limits of every measurement of goodput (``docs/reference/tests.md``). None is no limit.
 
     ``min`` and ``sum`` are a rate (``'2.3 Gbit/s'``) or a share of the physical limit (``'94%'``). ``share``,
@@ -134,56 +131,29 @@ class FlowLimits(TypedDict, total=False):
     max_drops: int | Mapping[str, int] | None
 
 
-class Limits(FlowLimits, total=False):
+class TrafficOptions(FlowOptions, total=False):
     """The limits of TCP, UDP and HTTP. ``loss`` is a share of datagrams, such as ``'0.1%'``."""
 
     loss: str | Mapping[str, str] | None
 
 
-class FigureLimits(TypedDict, total=False):
-    """The limits of every value: ``tolerance`` below an accepted baseline, and the ``marginal`` band."""
+class FigureOptions(CallOptions, total=False):
+    """The limits of values beside goodput, such as ``'8000/s'``, ``'5 ms'`` or ``'1%'``; each call has some of them.
+
+    ``tolerance`` is that below an accepted baseline.
+    """
 
     tolerance: str | None
     marginal: str | None
-
-
-class PingLimits(FigureLimits, total=False):
-    """The limits of ``gate.ping``: the share of lost packets, and the mean round trip."""
-
     loss: str | None
     latency: str | None
-
-
-class TransactionLimits(FigureLimits, total=False):
-    """The limits of ``gate.transactions``: the fewest for each second, such as ``'8000/s'``."""
-
     transactions: str | None
-
-
-class ConnectionLimits(FigureLimits, total=False):
-    """The limits of ``gate.connections``: the fewest for each second, such as ``'900/s'``."""
-
     connections: str | None
-
-
-class PacketLimits(FigureLimits, total=False):
-    """The limits of ``gate.packets``: the fewest for each second, such as ``'300k/s'``."""
-
     packets: str | None
-
-
-class LatencyLimits(FigureLimits, total=False):
-    """The limits of ``gate.latency``: the longest round trip of a share of the probes, and the share of late ones."""
-
     p50: str | None
     p90: str | None
     p99: str | None
     late: str | None
-
-
-class IdleLimits(FigureLimits, total=False):
-    """The limits of ``gate.idle``: lost idle pings, the time to the first answer, and the first second of traffic."""
-
     idle_loss: str | None
     first_answer: str | None
     first_second: str | None
@@ -204,23 +174,18 @@ def parse_silence(value: str | None) -> tuple[float, float]:
     if value is None:
         return float("inf"), 0.02
     longest, word, share = value.partition(" in ") if isinstance(value, str) else ("", "", "")
-    try:
+    with suppress(ConfigError, ValueError):
         if word:
-            return parse_duration(longest), parse_share_of("silence", f"{100 - Share.parse(share).fraction * 100:g}%")
-    except ValueError:
-        pass
+            return parse_duration(longest), parse_share("silence", f"{100 - Share.parse(share).fraction * 100:g}%")
     raise ConfigError(f"silence={value!r}: expected {SILENCE_FORM}")
 
 
-def parse_share_of(name: str, value: str) -> float:
+def parse_share(name: str, value: str) -> float:
     """Read a share from 0 to 1, less than 1."""
-    try:
-        found = Share.parse(parse_text(value, PART_FORM), PART_FORM).fraction
-    except ValueError as error:
-        raise ConfigError(f"{name}={value!r}: {error}") from None
-    if found >= 1:
-        raise ConfigError(f"{name}={value!r}: expected {PART_FORM}, less than 100%")
-    return found
+    with suppress(ValueError):
+        if (found := Share.parse(parse_text(value, PART_FORM)).fraction) < 1:
+            return found
+    raise ConfigError(f"{name}={value!r}: expected {PART_FORM}, less than 100%")
 
 
 def parse_octets(name: str, value: Size | None) -> int | None:
@@ -249,14 +214,6 @@ def parse_rising_rates(values: Sequence[Rate]) -> tuple[Bitrate, ...]:
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
         raise ConfigError(f"rates={values!r}: expected a list of rates such as ['100M', '200M']")
     return tuple(sorted({Bitrate.parse(value) for value in values}))
-
-
-def parse_share(name: str, value: str) -> float:
-    """Read a share of datagrams (0 to 1)."""
-    match [limit.bound for limit in parse_arguments({name: value}, Origin.CALL)]:
-        case [Share(fraction)] if fraction < 1:
-            return fraction
-    raise ConfigError(f"{name}={value!r}: expected a share such as '0.1%', less than 100%")
 
 
 def with_requests(

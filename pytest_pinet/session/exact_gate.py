@@ -117,15 +117,11 @@ class ExactGate:
             called = read_limits({INSTRUCTIONS: instructions, "tolerance": tolerance}, Origin.CALL)
         limits = ExactLimits(
             (*self._marked.instructions, *called.instructions, *self._written.instructions),
-            _last(self._written.tolerance, called.tolerance, self._marked.tolerance),
+            next((one.tolerance for one in (self._written, called, self._marked) if one.tolerance is not None), None),
         )
         results = self._mode.measure(self._item, self.nic, limits)
         _end(results)
         return MappingProxyType(dict(map(_entry, results)))
-
-
-def _last(*tolerances: float | None) -> float | None:
-    return next((one for one in tolerances if one is not None), None)
 
 
 def _end(results: Sequence[ResultRecord]) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import pytest
 
 from pytest_pinet.errors import ConfigError, Inconclusive, InvalidMeasurement
 from pytest_pinet.execution.names import unknown
+from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.shares import ShareRule
 from pytest_pinet.judge.starts import cap_for
 from pytest_pinet.lab.link.link import Link
@@ -46,23 +47,19 @@ from pytest_pinet.model.verdict import (
     KselftestResult,
     LadderResult,
     PingResult,
+    Result,
     TrafficResult,
     ValuesResult,
     Verdict,
 )
 from pytest_pinet.session import arguments
 from pytest_pinet.session.arguments import (
-    ConnectionLimits,
     Duration,
-    FlowLimits,
-    IdleLimits,
-    LatencyLimits,
-    Limits,
-    PacketLimits,
-    PingLimits,
+    FigureOptions,
+    FlowOptions,
     Rate,
     Size,
-    TransactionLimits,
+    TrafficOptions,
 )
 from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.session.parametrizer import case_of
@@ -89,24 +86,20 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "loss": arguments.parse_share,
 }
 T = TypeVar("T")
-PathArgument = Mapping[str, str | int] | None
 # Brings the nodes into a state. The context that it returns is left before the nodes enter another state.
 Enter = Callable[[], AbstractContextManager[object] | None]
-
-
-class _CommonFields(TypedDict):
-    """The fields that every ``Result`` has."""
-
-    metric_id: str
-    verdict: Verdict
-    reason: str
-    goodput: Mapping[Direction, Bitrate]
 
 
 def _of(part: T | None) -> T:
     """The part of a result that its kind of traffic always has."""
     assert part is not None
     return part
+
+
+def _way(word: str) -> Direction:
+    if word not in list(Direction):
+        raise ConfigError(unknown("direction", str(word), [str(one) for one in Direction]))
+    return Direction(word)
 
 
 def check(traffic: Traffic) -> None:
@@ -149,10 +142,7 @@ class Gate:
         peer_bitrate: Rate | None = None,
         opposed: bool = False,
         affinity: int | None = None,
-        family: int = 4,
-        path: PathArgument = None,
-        profile: str | None = None,
-        **limits: Unpack[Limits],
+        **options: Unpack[TrafficOptions],
     ) -> TrafficResult:
         """Measure TCP goodput at the receiver, on fresh connections until the verdict is certain.
 
@@ -165,7 +155,7 @@ class Gate:
         which both run counts. ``affinity`` binds iperf3 on the device under test to this CPU.
         ``family`` is that of IP: 4 or 6. ``path`` (``{"delay": "20 ms", "loss": "0.1%"}``) adds delay to each round
         trip, and loses packets in both directions, at the peer; ``{"vlan": 7}`` tags all frames.
-        ``profile`` (fast, standard, soak, full) and ``limits`` override the values of the marker. They have the same
+        ``profile`` (fast, standard, soak, full) and the limits override the values of the marker. They have the same
         names: ``min``, ``sum``, ``share``, ``fairness``, ``tolerance``, ``cost_tolerance``, ``marginal``,
         ``retransmits``, ``loss``, ``latency``, ``cpu``, ``max_drops``.
         Fails the test if a limit does not hold. Raises LabError, UnsupportedError, InvalidMeasurement, Inconclusive,
@@ -184,10 +174,8 @@ class Gate:
             "length": length,
             "congestion": congestion,
             "affinity": affinity,
-            "family": family,
-            "path": path,
         }
-        return self._measure(link, "tcp", profile, limits, values)
+        return self._measure(link, "tcp", options, values)
 
     def udp(
         self,
@@ -200,10 +188,7 @@ class Gate:
         warmup: Duration | None = None,
         window: Size | None = None,
         length: Size | None = None,
-        family: int = 4,
-        path: PathArgument = None,
-        profile: str | None = None,
-        **limits: Unpack[Limits],
+        **options: Unpack[TrafficOptions],
     ) -> TrafficResult:
         """Measure UDP goodput at the receiver. Other arguments as for ``tcp``.
 
@@ -220,10 +205,8 @@ class Gate:
             "window": window,
             "bitrate": bitrate,
             "length": length,
-            "family": family,
-            "path": path,
         }
-        return self._measure(link, "udp", profile, limits, values)
+        return self._measure(link, "udp", options, values)
 
     def udp_ladder(
         self,
@@ -235,10 +218,7 @@ class Gate:
         streams: int = 1,
         duration: Duration | None = None,
         length: Size | None = None,
-        family: int = 4,
-        path: PathArgument = None,
-        profile: str | None = None,
-        **limits: Unpack[FlowLimits],
+        **options: Unpack[FlowOptions],
     ) -> LadderResult:
         """Find the highest of ``rates`` (per stream) at which at most the share ``loss`` of the datagrams is lost.
 
@@ -254,11 +234,9 @@ class Gate:
             "length": length,
             "rates": rates,
             "loss": loss,
-            "family": family,
-            "path": path,
         }
-        found = self._run(link, "udp_ladder", profile, limits, values, LadderTraffic)
-        return LadderResult(**self._end(found), knee=Bitrate(_of(found.ladder).knee_bps or 0.0))
+        found = self._run(link, "udp_ladder", options, values, LadderTraffic)
+        return LadderResult(**vars(self._end(found)), knee=Bitrate(_of(found.ladder).knee_bps or 0.0))
 
     def http(
         self,
@@ -269,10 +247,7 @@ class Gate:
         connections: int = 10,
         duration: Duration | None = None,
         requests: str | None = None,
-        family: int = 4,
-        path: PathArgument = None,
-        profile: str | None = None,
-        **limits: Unpack[Limits],
+        **options: Unpack[TrafficOptions],
     ) -> HttpResult:
         """Measure HTTP: nginx serves a cached file of ``size``, and wrk requests the file again and again.
 
@@ -289,11 +264,9 @@ class Gate:
             "warmup": 0,
             "streams": connections,
             "size": size,
-            "family": family,
-            "path": path,
         }
-        found = self._run(link, "http", profile, limits, values, HttpTraffic, requests)
-        return HttpResult(**self._end(found), requests_per_s=_of(found.http).requests_per_s)
+        found = self._run(link, "http", options, values, HttpTraffic, requests)
+        return HttpResult(**vars(self._end(found)), requests_per_s=_of(found.http).requests_per_s)
 
     def ping(
         self,
@@ -302,10 +275,7 @@ class Gate:
         count: int = 10,
         interval: Duration = 0.2,
         size: int = 56,
-        family: int = 4,
-        path: PathArgument = None,
-        profile: str | None = None,
-        **limits: Unpack[PingLimits],
+        **options: Unpack[FigureOptions],
     ) -> PingResult:
         """Measure round trips of single packets from the device under test to its peer, over the idle link.
 
@@ -318,41 +288,22 @@ class Gate:
             seconds = arguments.parse_seconds("interval", interval)
             return Pings(Ping(arguments.parse_count("count", count), seconds, size), setup=setup)
 
-        return PingResult(**vars(self._figures(link, "ping", make, profile, limits, family, path)))
+        return PingResult(**vars(self._figures(link, "ping", options, make)))
 
     def transactions(
-        self,
-        link: Link,
-        *,
-        size: int = 64,
-        duration: int = 5,
-        udp: bool = False,
-        family: int = 4,
-        path: PathArgument = None,
-        profile: str | None = None,
-        **limits: Unpack[TransactionLimits],
+        self, link: Link, *, size: int = 64, duration: int = 5, udp: bool = False, **options: Unpack[FigureOptions]
     ) -> ValuesResult:
         """Measure how often for each second the peer answers a small request of the device under test.
 
         The next request is sent when the answer has arrived. ``transactions`` (``'8000/s'``) is the limit, in the call,
         the marker or the lab file. Each connection lasts ``duration`` (s).
         """
-
-        def make(setup: PathSetup) -> Probe:
-            return Transactions(duration, size, udp, setup=setup)
-
-        return self._figures(link, "transactions", make, profile, limits, family, path)
+        return self._figures(
+            link, "transactions", options, lambda setup: Transactions(duration, size, udp, setup=setup)
+        )
 
     def connections(
-        self,
-        link: Link,
-        direction: str = "tx",
-        *,
-        duration: int = 5,
-        family: int = 4,
-        path: PathArgument = None,
-        profile: str | None = None,
-        **limits: Unpack[ConnectionLimits],
+        self, link: Link, direction: str = "tx", *, duration: int = 5, **options: Unpack[FigureOptions]
     ) -> ValuesResult:
         """Measure how often for each second a connection is made, one octet answered, and the connection closed.
 
@@ -363,19 +314,10 @@ class Gate:
         def make(setup: PathSetup) -> Probe:
             return Connections(self._direction(link, direction), duration, setup=setup)
 
-        return self._figures(link, "connections", make, profile, limits, family, path)
+        return self._figures(link, "connections", options, make)
 
     def packets(
-        self,
-        link: Link,
-        direction: str = "tx",
-        *,
-        size: int = 64,
-        duration: int = 5,
-        family: int = 4,
-        path: PathArgument = None,
-        profile: str | None = None,
-        **limits: Unpack[PacketLimits],
+        self, link: Link, direction: str = "tx", *, size: int = 64, duration: int = 5, **options: Unpack[FigureOptions]
     ) -> ValuesResult:
         """Measure how many datagrams of ``size`` bytes the device under test sends (tx) or receives (rx) each second.
 
@@ -386,7 +328,7 @@ class Gate:
         def make(setup: PathSetup) -> Probe:
             return Packets(self._direction(link, direction), duration, size, setup=setup)
 
-        return self._figures(link, "packets", make, profile, limits, family, path)
+        return self._figures(link, "packets", options, make)
 
     def latency(
         self,
@@ -397,10 +339,7 @@ class Gate:
         rate: int = 1000,
         size: int = 64,
         duration: int = 5,
-        family: int = 4,
-        path: PathArgument = None,
-        profile: str | None = None,
-        **limits: Unpack[LatencyLimits],
+        **options: Unpack[FigureOptions],
     ) -> ValuesResult:
         """Measure round trips of ``rate`` probes each second, on the idle link or beside a TCP stream.
 
@@ -410,12 +349,12 @@ class Gate:
         """
 
         def make(setup: PathSetup) -> Probe:
-            if "late" in limits and after is None:
+            if "late" in options and after is None:
                 raise ConfigError("late= needs after=, such as after='2 ms': later probes are late")
             way = None if load is None else self._direction(link, load)
             return Latency(duration, size, rate, _seconds("after", after), way, setup=setup)
 
-        return self._figures(link, "latency", make, profile, limits, family, path)
+        return self._figures(link, "latency", options, make)
 
     def recovery(
         self,
@@ -437,7 +376,7 @@ class Gate:
 
         def make(setup: PathSetup) -> Probe:
             longest_s, allowed = arguments.parse_silence(silence)
-            least = arguments.parse_share_of("goodput", goodput)
+            least = arguments.parse_share("goodput", goodput)
             seconds = arguments.parse_seconds("down", down)
             access = self._session.access
 
@@ -449,18 +388,9 @@ class Gate:
             silence_s = min(longest_s, RECOVERY_TIMEOUT_S)
             return Recovery(access.tool, reboot, seconds, silence_s, least, rule=rule, setup=setup)
 
-        return self._figures(link, "recovery", make, profile, {})
+        return self._figures(link, "recovery", {"profile": profile}, make)
 
-    def idle(
-        self,
-        link: Link,
-        *,
-        idle: Duration | None = None,
-        family: int = 4,
-        path: PathArgument = None,
-        profile: str | None = None,
-        **limits: Unpack[IdleLimits],
-    ) -> ValuesResult:
+    def idle(self, link: Link, *, idle: Duration | None = None, **options: Unpack[FigureOptions]) -> ValuesResult:
         """Leave the link idle, then send: the loss of idle pings, the first answer, the first second of traffic.
 
         Pings each 0.1 s come first, as long as the idle time, and at most for 60 s. Then nothing is sent for ``idle``:
@@ -470,11 +400,11 @@ class Gate:
         """
 
         def make(setup: PathSetup) -> Probe:
-            usual_s = IDLE_S[self._session.profile(self._item, profile).name]
+            usual_s = IDLE_S[self._session.profile(self._item, options.get("profile")).name]
             seconds = usual_s if idle is None else arguments.parse_seconds("idle", idle)
             return Idle(self._session.access.tool, seconds, setup=setup)
 
-        return self._figures(link, "idle", make, profile, limits, family, path)
+        return self._figures(link, "idle", options, make)
 
     def boots(
         self, link: Link, *, count: int = 33, bad: str = "2%", latency: str = "100 ms", profile: str | None = None
@@ -489,41 +419,28 @@ class Gate:
 
         def make(setup: PathSetup) -> Probe:
             access, seconds = self._session.access, arguments.parse_seconds("latency", latency)
-            allowed = arguments.parse_share_of("bad", bad)
+            allowed = arguments.parse_share("bad", bad)
             rule = ShareRule.passing_after(arguments.parse_count("count", count), allowed)
             return Boots(access.reboot, access.reconnect, seconds, rule=rule, setup=setup)
 
-        return self._figures(link, "boots", make, profile, {})
+        return self._figures(link, "boots", {"profile": profile}, make)
 
     def _figures(
-        self,
-        link: Link,
-        what: str,
-        make: Callable[[PathSetup], Probe],
-        profile: str | None,
-        limits: Mapping[str, object],
-        family: int = 4,
-        path: PathArgument = None,
+        self, link: Link, what: str, options: Mapping[str, Any], make: Callable[[PathSetup], Probe]
     ) -> ValuesResult:
-        """Measure the values of a probe on fresh connections until each is judged, and record them.
-
-        ``limits`` are the arguments of the call: limits on these values, ``tolerance`` and ``marginal``.
-        """
-        try:
-            probe = make(self._setup(link, family, path))
-            own = self._limits(link, limits)
+        """Measure the values of a probe on fresh connections until each is judged, and record them."""
+        with self._naming(what):
+            spending, setup, own = self._common(link, options)
+            probe = make(setup)
             accepted = [one.name for one in probe.figures if one.name in METRICS]
             for limit in own:
                 if limit.metric not in (*accepted, Metric.TOLERANCE):
                     expected = ", ".join(f"{name}=" for name in (*accepted, "tolerance"))
                     raise ConfigError(f"it has no limit {limit.metric}=; expected {expected}")
-            spending = self._session.profile(self._item, profile)
-        except (ConfigError, ValueError) as error:
-            raise ConfigError(f"{self._item.nodeid}: {what}: {error}") from None
         found = self._session.measure(GateCall(self._item, link, spending, own), probe)
         every, seen = self._end(found), _of(found.figures)
         values = {name: one.value for name, one in seen.items() if one.value is not None}
-        return ValuesResult(**every, values=MappingProxyType(values))
+        return ValuesResult(**vars(every), values=MappingProxyType(values))
 
     def kselftest(
         self,
@@ -542,30 +459,21 @@ class Gate:
         part failed, and skips it if all parts were skipped. Raises LabError, UnsupportedError, ConfigError.
         """
         chosen = source or settings(self._session.config)["kselftest"]
-        try:
+        with self._naming("kselftest"):
             if not chosen:
                 raise ConfigError("no selftests are named; expected --pinet-kselftest DIR, or source='DIR'")
             seconds = arguments.parse_seconds("timeout", timeout)
             job = Kselftest(test, str(chosen), seconds, environment)
-            spending = self._session.profile(self._item, None)
-        except (ConfigError, ValueError) as error:
-            raise ConfigError(f"{self._item.nodeid}: kselftest: {error}") from None
-        found = self._session.measure(GateCall(self._item, link, spending), job)
+        found = self._session.measure(GateCall(self._item, link, self._session.profile(self._item)), job)
         if found.verdict is Verdict.SKIPPED:
             pytest.skip(found.message)
         results = _of(found.kselftest).results
         names = {kind: tuple(one.name for one in results if one.outcome == kind) for kind in ("pass", "skip")}
-        return KselftestResult(**self._end(found), passed=names["pass"], skipped=names["skip"])
+        return KselftestResult(**vars(self._end(found)), passed=names["pass"], skipped=names["skip"])
 
     @contextmanager
     def background(
-        self,
-        link: Link,
-        direction: str | None = None,
-        *,
-        udp: bool = False,
-        bitrate: Rate | None = None,
-        streams: int = 1,
+        self, link: Link, direction: str = "tx", *, udp: bool = False, bitrate: Rate | None = None, streams: int = 1
     ) -> Iterator[None]:
         """Run TCP, or UDP with ``bitrate``, in the background of all gate calls in the ``with`` block.
 
@@ -573,16 +481,11 @@ class Gate:
         traffic run at once. It begins before the traffic of a call and ends after it. Its goodput is a note of the
         result, and it is part of the id. If it ends too early, the call raises InvalidMeasurement.
         """
-        try:
+        with self._naming("background"):
             if self._background is not None:
                 raise ConfigError("background traffic runs already")
-            if direction not in (None, *Direction):
-                raise ConfigError(unknown("direction", str(direction), [str(way) for way in Direction]))
-            rate = None if bitrate is None else arguments.parse_rate(bitrate)
-            traffic = Traffic(Direction(direction or "tx"), udp, streams, bitrate=rate)
+            traffic = Traffic(_way(direction), udp, streams, bitrate=arguments.parse_rate(bitrate))
             check(traffic)
-        except (ConfigError, ValueError) as error:
-            raise ConfigError(f"{self._item.nodeid}: background: {error}") from None
         self._background = link, traffic
         try:
             yield
@@ -607,7 +510,7 @@ class Gate:
         fresh connections until the difference is certain. Fails the test if B is slower than A by more than
         ``tolerance``. Raises LabError, UnsupportedError, Inconclusive, ConfigError, and errors of ``a`` and ``b``.
         """
-        try:
+        with self._naming("compare"):
             if link.combination.topology.name != "pair":
                 raise ConfigError(f"topology {link.combination.topology.name} cannot be compared; expected 'pair'")
             match [limit.bound for limit in parse_arguments({"tolerance": tolerance}, Origin.CALL)]:
@@ -615,17 +518,15 @@ class Gate:
                     pass
                 case _:
                     raise ConfigError(f"tolerance={tolerance!r}: expected one share, such as '3%', for both directions")
-            spending = self._session.profile(self._item, None)
+            spending = self._session.profile(self._item)
             usual_s = spending.connection_s - _warmup_cap_s(link)
             traffic = Traffic(self._direction(link, direction), streams=streams, duration_s=usual_s, warmup_s=None)
-        except (ConfigError, ValueError) as error:
-            raise ConfigError(f"{self._item.nodeid}: compare: {error}") from None
         states = State(names[0], a or nullcontext), State(names[1], b or nullcontext)
         result = self._session.measure(GateCall(self._item, link, spending), StateComparison(traffic, states, part))
         every, found = self._end(result), _of(result.comparison)
         sides = {Direction(way): side for way, side in found.directions.items()}
         return ComparisonResult(
-            **every,
+            **vars(every),
             goodput_of_a=MappingProxyType({way: Bitrate(side.a_bps) for way, side in sides.items()}),
             change=MappingProxyType({way: side.change for way, side in sides.items()}),
             pairs=found.pairs,
@@ -636,15 +537,14 @@ class Gate:
         self,
         link: Link,
         what: str,
-        profile: str | None,
-        limits: Mapping[str, object],
+        options: Mapping[str, Any],
         values: Mapping[str, Any],
         kind: type[Traffic] = Traffic,
         requests: str | None = None,
     ) -> ResultRecord:
         """Measure and record. ``values`` are the arguments of the call that describe the traffic."""
-        try:
-            spending = self._session.profile(self._item, profile)
+        with self._naming(what):
+            spending, setup, own = self._common(link, options)
             read = {name: _READERS[name](name, value) if name in _READERS else value for name, value in values.items()}
             if "rates" in read:
                 read["bitrate"] = read["rates"][-1]
@@ -652,30 +552,26 @@ class Gate:
             if duration_s is None:
                 duration_s = spending.connection_s - _warmup_cap_s(link)
             way = self._direction(link, read.pop("direction"))
-            read["setup"] = self._setup(link, read.pop("family"), read.pop("path"))
-            traffic = kind(way, duration_s=duration_s, warmup_s=warmup_s, **read)
+            traffic = kind(way, duration_s=duration_s, warmup_s=warmup_s, setup=setup, **read)
             check(traffic)
-            own = self._limits(link, limits)
             if requests is not None and isinstance(traffic, HttpTraffic):
                 case = case_of(self._item)
                 marked = case.request.limits_for(link.combination) if case is not None else ()
                 key = MetricKey(link.combination.identity, traffic, traffic.direction)
                 own = arguments.with_requests(own, marked, requests, traffic.size, key)
-        except (ConfigError, ValueError) as error:
-            raise ConfigError(f"{self._item.nodeid}: {what}: {error}") from None
         return self._session.measure(GateCall(self._item, link, spending, own), traffic)
 
     def _measure(self, link: Link, what: str, *arguments: Any) -> TrafficResult:
         result = self._run(link, what, *arguments)
         return TrafficResult(
-            **self._end(result),
+            **vars(self._end(result)),
             flows=MappingProxyType({flow.name: Bitrate(flow.goodput_bps) for flow in result.flows}),
             fairness=result.evenness.jain if result.evenness else None,
         )
 
     @staticmethod
-    def _end(result: ResultRecord) -> _CommonFields:
-        """End the test if its verdict is not good. If it is good, return the fields of every result."""
+    def _end(result: ResultRecord) -> Result:
+        """End the test if its verdict is not good. If it is good, return what every result has."""
         verdict = result.verdict
         if verdict is Verdict.FAIL:
             pytest.fail(result.message, pytrace=False)
@@ -684,35 +580,40 @@ class Gate:
         if verdict is Verdict.INCONCLUSIVE:
             raise Inconclusive(result.message)
         rates = {Direction(way): Bitrate(one.goodput_bps) for way, one in result.directions.items()}
-        return {
-            "metric_id": result.id,
-            "verdict": verdict,
-            "reason": result.message,
-            "goodput": MappingProxyType(rates),
-        }
+        return Result(result.id, verdict, result.message, MappingProxyType(rates))
 
     def _direction(self, link: Link, wanted: str | None) -> Direction:
         """Return the direction of the call, or the default of the topology."""
         topology = link.combination.topology
         if wanted is None:
             return topology.directions[0]
-        if wanted not in list(Direction):
-            raise ConfigError(unknown("direction", str(wanted), [str(d) for d in Direction]))
-        topology.runs(Direction(wanted))
-        return Direction(wanted)
+        topology.runs(_way(wanted))
+        return _way(wanted)
 
-    def _setup(self, link: Link, family: int, path: PathArgument) -> PathSetup:
-        setup = arguments.parse_path(family, path)
-        if self._background is None:
-            return setup
-        other, traffic = self._background
-        if other is not link:
-            raise ConfigError("the background traffic runs over another link")
-        return replace(setup, background=traffic)
+    @contextmanager
+    def _naming(self, what: str) -> Iterator[None]:
+        """Name the test and the call in errors of its arguments."""
+        try:
+            yield
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"{self._item.nodeid}: {what}: {error}") from None
 
-    def _limits(self, link: Link, given: Mapping[str, object]) -> tuple[Limit, ...]:
+    def _common(self, link: Link, options: Mapping[str, Any]) -> tuple[Profile, PathSetup, tuple[Limit, ...]]:
+        """Read the `CallOptions` and the limits of a call. Raises ConfigError, ValueError."""
+        given = dict(options)
+        profile = self._session.profile(self._item, given.pop("profile", None))
+        setup = arguments.parse_path(given.pop("family", 4), given.pop("path", None))
+        if self._background is not None:
+            other, traffic = self._background
+            if other is not link:
+                raise ConfigError("the background traffic runs over another link")
+            setup = replace(setup, background=traffic)
         for word in given:
             if word not in WORDS:
                 raise ConfigError(unknown("argument", word, WORDS))
         here = link.combination
-        return tuple(parse_arguments(given, Origin.CALL, Scope(here.board, here.nic, here.topology.name)))
+        return (
+            profile,
+            setup,
+            tuple(parse_arguments(given, Origin.CALL, Scope(here.board, here.nic, here.topology.name))),
+        )

@@ -118,7 +118,8 @@ def _error_rate(text: str) -> float:
     return rate
 
 
-def _profile(text: str) -> str:
+def profile_name(text: str) -> str:
+    """Return the name of a profile. Raises ValueError."""
     from pytest_pinet.execution.names import unknown
     from pytest_pinet.judge.profile import OTHER_WORDS, PROFILES
 
@@ -206,7 +207,7 @@ SETTINGS = (
         "profile",
         "NAME",
         "how long to measure for a verdict: fast, standard, soak or full",
-        _profile,
+        profile_name,
         otherwise="standard",
         repeated=True,
         lab_key="profile",

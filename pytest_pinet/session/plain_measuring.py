@@ -25,7 +25,7 @@ from pytest_pinet.measure import figures as measure_figures
 from pytest_pinet.measure import kselftest as measure_kselftest
 from pytest_pinet.measure import measurement
 from pytest_pinet.measure.background import background
-from pytest_pinet.measure.comparison import ComparisonPlan, StateComparison, compare, compared_record
+from pytest_pinet.measure.comparison import StateComparison, compare, compared_record
 from pytest_pinet.measure.link_result import settings_of
 from pytest_pinet.measure.traffic_runner import MeasureContext, ProgressOfWays
 from pytest_pinet.model.lab import Node
@@ -105,14 +105,14 @@ class PlainMeasuring:
         references = self.references.of_traffic(link.combination.identity, traffic)
         context = self.context(link.id, link, traffic, raw)
         if isinstance(job, StateComparison):
-            return self._compared(context, job, ComparisonPlan(job.tolerance, self.error_rate, references=references))
+            return self._compared(context, replace(job, error_rate=self.error_rate, references=references))
         budget = fitted(call.profile, traffic.seconds_with(cap_for(link.path.speed_mbps)))
         key = MetricKey(link.combination.identity, traffic, traffic.direction)
         costs = self.references.of_cost_baselines(key) if link.scale == 1 else {}
         plan = GatePlan(call.limits, budget, references, self._link_ups, self.error_rate, self._strict, costs)
         return measurement.measure(context, traffic, plan)
 
-    def _compared(self, context: MeasureContext, job: StateComparison, plan: ComparisonPlan) -> ResultRecord:
+    def _compared(self, context: MeasureContext, job: StateComparison) -> ResultRecord:
         # State B may have another MTU, and the physical limit depends on the MTU.
         link = measured = context.link
         combination = link.combination
@@ -124,7 +124,7 @@ class PlainMeasuring:
             if side not in settings:
                 settings[side] = settings_of(link)
 
-        found = compare(context, job.traffic, job.states, plan, on_state)
+        found = compare(context, job, on_state)
         return compared_record(measured, job.traffic, found, settings)
 
     def context(self, label: str, link: Link, traffic: Traffic, raw: dict[str, str]) -> MeasureContext:

@@ -54,10 +54,6 @@ def heights_of(config: pytest.Config) -> str:
     return heights_for(getattr(file, "encoding", None))
 
 
-def _of_shard(head: ChangeHeadRecord, shards: int) -> ChangeHeadRecord:
-    return head.replace(sentence=f"{head.sentence[:-1]}; one of {shards} shards, which 'pinet merge' joins.")
-
-
 # Returns the verdict on a build under test from all results, the number of failed tests, and whether Ctrl-C ended the
 # run.
 JudgeChange = Callable[[Sequence[ResultRecord], int, bool], ChangeHeadRecord]
@@ -288,13 +284,15 @@ class RunRecorder:
         shards = self.config.getoption("--pinet-shards")
         judge = self._judge_change
         head = None if judge is None else judge(self._results, session.testsfailed, self._interrupted)
+        if head is not None and shards > 1:
+            head = head.replace(sentence=f"{head.sentence[:-1]}; one of {shards} shards, which 'pinet merge' joins.")
         self.record = run = self._begun(self.folder.run).replace(
             finished=datetime.now(UTC).isoformat(),
             complete=not self._interrupted,
             exitstatus=int(session.exitstatus),
             results=self._results,
             skipped=tuple(self._skipped.values()),
-            change=head if head is None or shards == 1 else _of_shard(head, shards),
+            change=head,
             scale=self.scale,
             shards=None if shards == 1 else shards,
             error_rate=self.config.getoption("--pinet-error-rate") if shards > 1 else None,

@@ -41,7 +41,7 @@ from pytest_pinet.measure.boots import Boots
 from pytest_pinet.measure.ping import Pings
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
-from pytest_pinet.model.limits import Limit, Metric
+from pytest_pinet.model.limits import Metric
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
@@ -51,7 +51,7 @@ from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.progress import Progress
 from pytest_pinet.report.result_record import attach_results
 from pytest_pinet.scheduling.hooks import ControllerHooks, WorkerHooks
-from pytest_pinet.session.arguments import check_axes, check_tunings, command_line_limits, read_profile
+from pytest_pinet.session.arguments import check_axes, check_tunings, command_line_limits
 from pytest_pinet.session.boards import confirm
 from pytest_pinet.session.dry_run import DryRun
 from pytest_pinet.session.exact_gate import (
@@ -63,6 +63,7 @@ from pytest_pinet.session.exact_gate import (
     limits_of,
 )
 from pytest_pinet.session.hook_calls import GateCall, GateJob
+from pytest_pinet.session.option_table import profile_name
 from pytest_pinet.session.parametrizer import Parametrizer, case_of
 from pytest_pinet.session.plain_measuring import PlainMeasuring
 from pytest_pinet.session.results import ResultBuilder, UnendedTests
@@ -111,12 +112,11 @@ class PinetSession:
         found = settings(config)
         # An exact gate uses no board of a lab.
         self.lab = labfile.load(found["lab"]) if found["lab"] and not found["exact"] else None
-        self.limits = (
-            *command_line_limits(found["min"], self.lab, Metric.GOODPUT, found.origin("min")),
-            *command_line_limits(found["tolerance"], self.lab, Metric.TOLERANCE, found.origin("tolerance")),
-            *command_line_limits(
-                found["cost-tolerance"], self.lab, Metric.COST_TOLERANCE, found.origin("cost-tolerance")
-            ),
+        of_options = {"min": Metric.GOODPUT, "tolerance": Metric.TOLERANCE, "cost-tolerance": Metric.COST_TOLERANCE}
+        self.limits = tuple(
+            limit
+            for name, metric in of_options.items()
+            for limit in command_line_limits(found[name], self.lab, metric, found.origin(name))
         )
         self.axes = {axis: found[axis] for axis in ("board", "nic", "topology", "tuning")}
         check_tunings(self.axes["tuning"], found.origin("tuning"))
@@ -161,11 +161,9 @@ class PinetSession:
         self._exact_limits = exact_limits(found["instructions"], found.origin("instructions"), tolerances)
 
     def measure_by(self, mode: MeasuringMode) -> None:
-        """Measure in this mode from now on."""
         self.mode = mode
 
     def judge_exactly(self, exact: ExactMode) -> None:
-        """Judge exact gates in this mode."""
         self.exact = exact
 
     def _register_header(self, lab: LabOfFile) -> None:
@@ -213,12 +211,16 @@ class PinetSession:
         return ExactGate(self.exact, item, nic, limits_of(item), self._exact_limits)
 
     def profile(self, item: pytest.Item | None, called: str | None = None) -> Profile:
-        """Return the profile: of the call, the command line, the marker or the lab file, in this order."""
+        """Return the profile: of the call, the command line, the marker or the lab file, in this order.
+
+        Raises ValueError.
+        """
         case = case_of(item)
         marked = case.request.profile if case is not None else None
         lab = self.lab.profile if self.lab is not None else None
         option = self.config.getoption("--pinet-profile")
-        return PROFILES[read_profile("", called) or option or marked or lab or DEFAULT_PROFILE]
+        name = option or marked or lab or DEFAULT_PROFILE if called is None else profile_name(str(called))
+        return PROFILES[name]
 
     def tuned(
         self, item: pytest.Item, link: Any, settings: Mapping[str, object]
@@ -235,14 +237,16 @@ class PinetSession:
 
     def measure(self, call: GateCall, job: GateJob) -> ResultRecord:
         """Measure, check the consoles for a broken kernel, and keep the completed result. Raises PinetError."""
+        case = case_of(call.item)
         assert self.lab is not None
+        assert case is not None
         # A planned link has no trouble.
         trouble = getattr(call.link, "trouble", None)
         if trouble is not None and not isinstance(job, Boots):
             raise trouble
         # The limits of the lab file are limits of TCP and UDP, and on values with names of their own.
         filed = () if isinstance(job, HttpTraffic | Pings) else self.lab.limits
-        limits = (*filed, *_marked(call), *call.limits)
+        limits = (*filed, *case.request.limits_for(call.link.combination), *call.limits)
         if isinstance(job, Traffic):
             limits = tuple(of_published((*limits, *self.limits), call.link.combination, job.direction))
         call = replace(call, limits=limits)
@@ -382,12 +386,6 @@ def _combination_of(item: pytest.Item) -> Combination | CombinationRecord | None
     """Return what a test measures, in a lab or on an exact board; None if it measures nothing."""
     case = case_of(item)
     return case.combination if case is not None else item.stash.get(COMBINATION_KEY, None) or exact_combination_of(item)
-
-
-def _marked(call: GateCall) -> tuple[Limit, ...]:
-    case = case_of(call.item)
-    assert case is not None
-    return case.request.limits_for(call.link.combination)
 
 
 def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, text: str) -> None:

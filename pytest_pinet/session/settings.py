@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -117,13 +117,11 @@ def find(config: pytest.Config, one: RunSetting) -> Written:
     if key := config.getini(one.key):
         texts = key if isinstance(key, list) else [key]
         source = Source.COMMAND_LINE if is_overridden else Source.CONFIGURATION
-        return Written(_seen_from_here(one, texts, config.rootpath), source, _key_name(config, one.key))
+        if one.from_folder is not None:
+            texts = [one.from_folder(text, config.rootpath) for text in texts]
+        return Written(tuple(texts), source, _key_name(config, one.key))
     name = _spelled(config).get(one.option, one.option)
     return Written((one.default,) if one.default is not None else (), Source.DEFAULT, name)
-
-
-def _seen_from_here(one: RunSetting, texts: Sequence[str], folder: Path) -> tuple[str, ...]:
-    return tuple(one.from_folder(text, folder) if one.from_folder is not None else text for text in texts)
 
 
 def _spelled(config: pytest.Config) -> Mapping[str, str]:

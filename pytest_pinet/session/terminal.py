@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,7 @@ from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.sequential import ERROR_RATE
 from pytest_pinet.judge.turns import KINDS_APART, LEAST_BOOTS, OBVIOUS, least_by_chance
 from pytest_pinet.measure import idle
-from pytest_pinet.measure.connections import Connections
-from pytest_pinet.measure.figures import Probe
-from pytest_pinet.measure.latency import Latency
-from pytest_pinet.measure.packets import Packets
-from pytest_pinet.measure.transactions import Transactions
+from pytest_pinet.measure.figures import USUAL_S
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import Verdict, worst
 from pytest_pinet.report.result_record import attached_verdicts, skip_reason
@@ -30,13 +26,8 @@ from pytest_pinet.session.option_table import ACCEPTED, RUNNING
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.traffic.exchange import is_without
 
-_PROBES: Mapping[str, Callable[[], Probe]] = {
-    "transactions": Transactions,
-    "connections": Connections,
-    "packets": Packets,
-    "latency": Latency,
-}
-# To start and end the programs of one value.
+# Calls whose values take the usual time, and the time to start and end the programs of one value.
+_USUAL = ("transactions", "connections", "packets", "latency")
 AROUND_PROBE_S = 2.5
 # Five flaps, and 33 boots.
 _EVENTS_S = {"recovery": 32.0, "boots": 33 * 60.0}
@@ -139,7 +130,7 @@ class RunHeader:
 def first_s(item: pytest.Item, profile: Profile) -> float:
     """Return how long a test will take that has never run: by the profile and by the gate calls in its function."""
     called = getattr(getattr(getattr(item, "function", None), "__code__", None), "co_names", ())
-    each = {name: probe().seconds + AROUND_PROBE_S for name, probe in _PROBES.items()}
+    each = dict.fromkeys(_USUAL, USUAL_S + AROUND_PROBE_S)
     each["idle"] = idle.lasts_s(idle.IDLE_S[profile.name])
     seconds = sum(each[name] * profile.fails_after for name in called if name in each)
     seconds += sum(_EVENTS_S[name] for name in called if name in _EVENTS_S)

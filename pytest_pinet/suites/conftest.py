@@ -2,8 +2,6 @@
 
 import pytest
 
-from pytest_pinet.suites import levels
-
 MARKERS = (
     "usb_gigabit: boards and NICs on USB 2, and a web server (S0)",
     "usb3_adapters: two USB 3 adapters on a Pi 4 B: each way, both ways, peer capped, at two clocks (S1)",
@@ -13,6 +11,8 @@ MARKERS = (
     "further_figures: other public values of boards and NICs (P)",
     "everyday(level): a part of the suite everyday, which runs from this profile on",
 )
+# In rising order. A level runs the parts of the levels before it, too. Profile ``full`` takes longer for each part.
+LEVELS = ("fast", "standard", "soak", "full")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,6 +26,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     session = config.pluginmanager.get_plugin("pinet-session")
     if session is None or any("::" in word for word in config.args):
         return
-    items[:], above = levels.parts(items, lambda item: session.profile(item).name)
+    marked = [(item, marker.args[0]) for item in items if (marker := item.get_closest_marker("everyday")) is not None]
+    above = [item for item, level in marked if LEVELS.index(level) > LEVELS.index(session.profile(item).name)]
     if above:
+        items[:] = [item for item in items if item not in above]
         config.hook.pytest_deselected(items=above)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pytest_pinet.errors import LabError, TrafficError
 from pytest_pinet.execution.shell import Shell
@@ -16,9 +17,6 @@ from pytest_pinet.model.measurement import Flow, Measurement, Sample, Window
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.processes import POLL_S, PROGRESS_S
 from pytest_pinet.traffic.tool import Progress, TrafficJob, TrafficTool, Watch
-
-# The clocks of ends, relative to the runner's clock, so that events on several ends can be compared.
-
 
 # Each answer bounds the offset from both sides. Several answers give narrower bounds than one.
 QUESTIONS = 3
@@ -165,7 +163,8 @@ def _at_once(
     clocks = _clocks(jobs)
     start = _Start(len(jobs), clocks, lead_s)
     with ThreadPoolExecutor(len(jobs), thread_name_prefix="pinet-flow") as pool:
-        futures = [pool.submit(_run, tool, job, index, start) for index, job in enumerate(jobs)]
+        own = [replace(job, watch=start.check, before_client=partial(start.wait, n)) for n, job in enumerate(jobs)]
+        futures = [pool.submit(tool.measure, job) for job in own]
         try:
             _wait(futures, start, on_progress, watch)
         except BaseException:
@@ -258,10 +257,6 @@ class _Start:
     def begun(self) -> float | None:
         """When the last client began; None before that."""
         return max(self._times.values()) if len(self._times) == self._barrier.parties else None
-
-
-def _run(tool: TrafficTool, job: TrafficJob, index: int, start: _Start) -> Measurement:
-    return tool.measure(replace(job, watch=start.check, before_client=lambda client: start.wait(index, client)))
 
 
 def _wait(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from pytest_pinet.errors import CapabilityError, TrafficError
@@ -17,14 +18,12 @@ from pytest_pinet.traffic.processes import (
     TIMEOUTS,
     PortTaken,
     await_listening,
-    await_traffic,
     guarded,
     is_listening,
     on_a_free_port,
     running,
     sign_of_life,
 )
-from pytest_pinet.traffic.tool import Watch
 
 # By program: its package of Debian, and shell words that print its version.
 PROGRAMS = {
@@ -91,58 +90,68 @@ def tool_of(shell: Shell, program: str) -> ToolOfEnd:
     return ToolOfEnd(shell, lines[0].strip(), lines[1] if lines[1] in TIMEOUTS else "")
 
 
-def exchange(
-    server: ToolOfEnd,
-    client: ToolOfEnd,
-    commands: Commands,
-    seconds: float,
-    watch: Watch | None = None,
-    udp: bool = False,
-    during: Callable[[Process], None] | None = None,
-) -> tuple[Completed, str]:
-    """Run the server and the client of ``commands`` (of a free port) and return the end of the client, and all output.
+@dataclass
+class Exchange:
+    """A server, and the process of its ``client``. ``done`` and ``text`` are known when both have ended."""
 
-    ``seconds`` is how long the client takes; with ``during``, the client is stopped when this function returns. No
-    process is left running, whatever happens. Raises LabError.
+    client: Process
+    _ended: list[tuple[list[str], Completed]]
+
+    @property
+    def done(self) -> Completed:
+        """The end of the client."""
+        return self._ended[0][1]
+
+    @property
+    def text(self) -> str:
+        """Command line and output, of the client first."""
+        return "".join(f"$ {' '.join(argv)}\n{done.stdout}{done.stderr}" for argv, done in self._ended)
+
+
+@contextmanager
+def exchanging(
+    server: ToolOfEnd, client: ToolOfEnd, commands: Commands, seconds: float, udp: bool = False
+) -> Iterator[Exchange]:
+    """Run the server and the client of ``commands`` (of a free port) until the context is left, whatever happens.
+
+    ``seconds`` is how long the client takes. Raises LabError.
     """
+    ended: list[tuple[list[str], Completed]] = []
+    with ExitStack() as stack:
 
-    def on_port(port: int) -> tuple[Completed, str]:
-        serve, ask = (list(argv) for argv in commands(port))
-        served: list[Completed] = []
-        asked: list[Completed] = []
-        # A server of UDP has a line in /proc/net/udp, and no state.
-        listens = f"grep -qi ':{port:04X} 0*:0000 07' /proc/net/udp /proc/net/udp6" if udp else is_listening(port)
-        ready = (
-            f"n=0; while kill -0 $p 2>/dev/null && [ $n -lt 500 ] && ! {listens} 2>/dev/null; "
-            f"do n=$((n+1)); sleep 0.02; done; kill -0 $p 2>/dev/null && {listens} 2>/dev/null && echo '{LISTENING}'; "
-        )
-        life_s = seconds + LIFETIME_S + CONNECT_TIMEOUT_S
-        with running(server.shell, guarded(serve, server.timeout, life_s, ready), serve[0], served.append) as process:
-            if not await_listening(process, server.shell, serve[0], port):
-                said = process.wait(1.0)
-                if _TAKEN in (said.stdout + said.stderr).lower():
-                    raise PortTaken
-                raise _failed(serve[0], server.shell, said)
-            command = guarded(ask, client.timeout, seconds + LIFETIME_S)
-            with running(client.shell, command, ask[0], asked.append) as asking:
-                if during is not None:
-                    during(asking)
-                else:
-                    _await_end(asking, ask[0], (client.shell, server.shell), seconds, watch)
-        text = "".join(
-            f"$ {' '.join(argv)}\n{done.stdout}{done.stderr}" for argv, done in ((ask, asked[0]), (serve, served[0]))
-        )
-        return asked[0], text
+        def start(port: int) -> Process:
+            serve, ask = (list(argv) for argv in commands(port))
+            ended.clear()
+            # A server of UDP has a line in /proc/net/udp, and no state.
+            listens = f"grep -qi ':{port:04X} 0*:0000 07' /proc/net/udp /proc/net/udp6" if udp else is_listening(port)
+            lives = "kill -0 $p 2>/dev/null"
+            ready = (
+                f"n=0; while {lives} && [ $n -lt 500 ] && ! {listens} 2>/dev/null; do n=$((n+1)); sleep 0.02; done; "
+                f"{lives} && {listens} 2>/dev/null && echo '{LISTENING}'; "
+            )
+            life_s = seconds + LIFETIME_S
+            serve_command = guarded(serve, server.timeout, life_s + CONNECT_TIMEOUT_S, ready)
+            with ExitStack() as opened:
+                serving = opened.enter_context(
+                    running(server.shell, serve_command, serve[0], lambda done: ended.append((serve, done)))
+                )
+                if not await_listening(serving, server.shell, serve[0], port):
+                    said = serving.wait(1.0)
+                    if _TAKEN in (said.stdout + said.stderr).lower():
+                        raise PortTaken
+                    raise _failed(serve[0], server.shell, said)
+                asking = opened.enter_context(
+                    running(
+                        client.shell,
+                        guarded(ask, client.timeout, life_s),
+                        ask[0],
+                        lambda done: ended.append((ask, done)),
+                    )
+                )
+                stack.push(opened.pop_all())
+            return asking
 
-    return on_a_free_port(PORTS, server.shell, on_port)
-
-
-def _await_end(asking: Process, program: str, ends: Sequence[Shell], seconds: float, watch: Watch | None) -> None:
-    def hanging(late_s: float) -> TrafficError:
-        text = f"{program} on {ends[0].name} still runs after {seconds + late_s:.0f} s"
-        return TrafficError(text, f"look at the load of {ends[0].name}")
-
-    await_traffic(lambda: asking.poll() is not None, ends, seconds, hanging, watch=watch)
+        yield Exchange(on_a_free_port(PORTS, server.shell, start), ended)
 
 
 def unreadable(program: str, shell: Shell, done: Completed, why: str) -> TrafficError:

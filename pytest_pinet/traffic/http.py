@@ -37,11 +37,6 @@ from pytest_pinet.traffic.processes import (
 )
 from pytest_pinet.traffic.tool import TrafficJob, check_whole
 
-# The command line of wrk, and the parser of its output.
-#
-# wrk prints the seconds only to 1 %; requests divided by requests per second are exact.
-
-
 # No request takes longer than the run. wrk's default of 2 s would count requests on a slow link as failed.
 PATIENCE_S = 5
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -68,6 +63,7 @@ def parse_wrk(text: str) -> HttpReport:
     total, rate = _TOTAL.search(text), _RATE.search(text)
     if total is None or rate is None:
         raise ValueError(f"it has no line {'Requests/sec' if total else 'N requests in ...'}")
+    # wrk prints the seconds only to 1 %; requests divided by requests per second are exact.
     requests, per_second = int(total[1]), float(rate[1])
     if not requests or not per_second:
         raise ValueError("no request was answered")

@@ -123,9 +123,6 @@ def supported_tool(shell: Shell) -> Tool:
     return tool
 
 
-# The values that iperf3 accepts, so that a mistake gives one sentence instead of a page of usage text.
-
-
 # Limits of iperf3 (iperf.h), as in 3.12. The lowest MSS is the kernel's (TCP_MIN_MSS).
 STREAMS_MAX = 128
 SECONDS_MAX = 86_400
@@ -149,10 +146,9 @@ def validate(traffic: Traffic) -> None:
         raise ConfigError(f"warmup={warmup:g} s: expected 0 s, or at least {INTERVAL_MIN_S:g} s")
     if traffic.duration_s + warmup > SECONDS_MAX:
         raise ConfigError(f"duration={traffic.duration_s:g} s: with the warm-up, iperf3 takes at most {SECONDS_MAX} s")
-    if traffic.bitrate is not None and not (math.isfinite(traffic.bitrate.bps) and traffic.bitrate.bps >= 1):
-        raise ConfigError(
-            f"bitrate={traffic.bitrate.bps:g} bit/s: expected at least 1 bit/s; leave it out for no limit"
-        )
+    for name, rate in (("bitrate", traffic.bitrate), ("peer_bitrate", traffic.peer_bitrate)):
+        if rate is not None and not (math.isfinite(rate.bps) and rate.bps >= 1):
+            raise ConfigError(f"{name}={rate.bps:g} bit/s: expected at least 1 bit/s; leave it out for no limit")
     if traffic.apart and traffic.direction is not Direction.BIDIR:
         word = "peer_bitrate" if traffic.peer_bitrate is not None else "opposed"
         instead = "use bitrate=" if word == "peer_bitrate" else "leave it out"
@@ -160,10 +156,6 @@ def validate(traffic: Traffic) -> None:
             f"{word} needs both directions at once (direction='bidir'); "
             f"with direction={str(traffic.direction)!r}, {instead}"
         )
-    if traffic.peer_bitrate is not None and not (
-        math.isfinite(traffic.peer_bitrate.bps) and traffic.peer_bitrate.bps >= 1
-    ):
-        raise ConfigError(f"peer_bitrate={traffic.peer_bitrate.bps:g} bit/s: expected at least 1 bit/s")
     _range("affinity", traffic.affinity, AFFINITY_RANGE)
     _range("window", traffic.window, WINDOW_RANGE, " bytes")
     _range("length", traffic.length, UDP_LENGTH_RANGE if traffic.udp else TCP_LENGTH_RANGE, " bytes")

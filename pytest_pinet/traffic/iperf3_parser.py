@@ -205,9 +205,6 @@ def _sender_count(report: Iperf3Report, traffic: Traffic, direction: Direction, 
     return iperf3_json.count(total, name) if isinstance(total, dict) and name in total else None
 
 
-# Checks that the sums of both iperf3 reports agree with their intervals, with the clock, and with each other.
-
-
 TOLERANCE = 0.03
 # A process that waits for a processor ends its last interval late, by up to 0.1 s in the recordings.
 LATE_S = 0.3
@@ -222,7 +219,7 @@ _BLOCK = 128 * 1024
 def check_sums(
     traffic: Traffic, client: Iperf3Report, server: Iperf3Report, one_clock: bool, interval_s: float | None
 ) -> None:
-    """Raise TrafficError if a sum cannot be right.
+    """Raise TrafficError if the sums do not agree with their intervals, with the clock, or with each other.
 
     ``one_clock``: the clocks of both ends run alike. The clock of an emulated board can count instructions.
     ``interval_s`` is the requested interval of reports, if it is known.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from pytest_pinet.errors import ConfigError, TrafficError
-from pytest_pinet.execution.shell import Completed, Shell, last_line
+from pytest_pinet.execution.shell import Shell, last_line
 from pytest_pinet.model.traffic import Ping, PingReport
-from pytest_pinet.traffic.processes import await_traffic, guarded, running, sign_of_life
-from pytest_pinet.traffic.tool import Watch
+from pytest_pinet.traffic.processes import guarded, run_watched, sign_of_life
+from pytest_pinet.traffic.tool import Watch, check_whole
 
 COUNT_MAX = 100_000
 # The payload of the largest IPv4 packet.
@@ -27,10 +27,8 @@ _TIMES = re.compile(r"min/avg/max(?:/mdev)? = ([\d.]+)/([\d.]+)/([\d.]+)(?:/([\d
 
 def validate(ping: Ping) -> None:
     """Check the values. Raises ConfigError for impossible ones."""
-    if not 1 <= ping.count <= COUNT_MAX:
-        raise ConfigError(f"count={ping.count}: expected 1 to {COUNT_MAX}")
-    if isinstance(ping.size, bool) or not isinstance(ping.size, int) or not SIZE_MIN <= ping.size <= SIZE_MAX:
-        raise ConfigError(f"size={ping.size!r}: expected {SIZE_MIN} to {SIZE_MAX} bytes")
+    check_whole("count", ping.count, 1, COUNT_MAX)
+    check_whole("size", ping.size, SIZE_MIN, SIZE_MAX, " bytes")
     low, high = INTERVAL_RANGE_S
     if not low <= ping.interval_s <= high:
         raise ConfigError(f"interval={ping.interval_s:g} s: expected {low:g} to {high:g} s")
@@ -63,19 +61,8 @@ def measure(
 
     ``watch`` is called throughout and can end the ping by raising. No ping is left running, whatever happens.
     """
-    answered: list[Completed] = []
-    with running(shell, guarded(argv(ping, own_address, address), "", 0), "ping", answered.append) as process:
-        seconds = ping.seconds + PATIENCE_S
-        act = f"look at the load of {shell.name}"
-        await_traffic(
-            lambda: process.poll() is not None,
-            (shell,),
-            seconds,
-            lambda late_s: TrafficError(f"ping on {shell.name} still runs after {seconds + late_s:.0f} s", act),
-            grace_s=GRACE_S,
-            watch=watch,
-        )
-    (done,) = answered
+    command = guarded(argv(ping, own_address, address), "", 0)
+    done = run_watched(shell, command, "ping", ping.seconds + PATIENCE_S, watch, GRACE_S)
     said = last_line(done.stderr, done.stdout)
     if done.returncode == 127:
         raise TrafficError(f"{shell.name} has no ping", f"on {shell.name}: install the package iputils-ping", said)

@@ -7,10 +7,11 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from pytest_pinet.errors import LabError, PinetError, SshError, TrafficError
+from pytest_pinet.evidence.collecting import once_after
 from pytest_pinet.evidence.sockets import ask_sockets, parse_sockets
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed, Process, Shell
@@ -205,6 +206,30 @@ def _next_sign(now: float, traffic_end: float) -> float:
     return due if due < traffic_end or now >= traffic_end else traffic_end + OVERTIME_S
 
 
+def run_watched(
+    shell: Shell, command: str, program: str, seconds: float, watch: Watch | None, grace_s: float, quiet: bool = False
+) -> Completed:
+    """Run a command to its end, which takes ``seconds``. Raises TrafficError after ``grace_s`` more, SshError."""
+    ended: list[Completed] = []
+    with running(shell, command, program, ended.append) as process:
+        await_traffic(
+            lambda: process.poll() is not None,
+            (shell,),
+            seconds,
+            lambda late_s: still_runs(program, shell, seconds + late_s),
+            grace_s=grace_s,
+            watch=watch,
+            quiet=quiet,
+        )
+    return ended[0]
+
+
+def still_runs(program: str, shell: Shell, seconds: float) -> TrafficError:
+    """Return the error of a program that does not end."""
+    text = f"{program} on {shell.name} still runs after {seconds:.0f} s"
+    return TrafficError(text, f"look at the load of {shell.name}")
+
+
 def await_end(process: Process, timeout_s: float) -> bool:
     """Wait for the end of the process. Return whether it ended within the time."""
     return Deadline(timeout_s).wait_until(lambda: process.poll() is not None, POLL_S / 4)
@@ -221,9 +246,6 @@ def sign_of_life(shell: Shell, when: str) -> None:
         ) from error
 
 
-# Read the sockets of both ends once, in the middle of the traffic.
-
-
 @dataclass
 class MidRunProbe:
     """Reads the sockets at both ends of each flow once, ``after_s`` into the traffic. ``look`` is called throughout.
@@ -238,18 +260,12 @@ class MidRunProbe:
     streams: int
     after_s: float
     watch: Watch | None = None
-    _said: dict[int, str] = field(default_factory=dict)
-    _begun: float | None = None
 
-    def look(self) -> None:
-        """Call the caller's watch, and read the sockets when it is time."""
-        if self.watch is not None:
-            self.watch()
-        now = time.monotonic()
-        if self._begun is None:
-            self._begun = now
-        if self._said or not self.ends or now < self._begun + self.after_s:
-            return
+    def __post_init__(self) -> None:
+        self._said: dict[int, str] = {}
+        self.look = once_after(self.after_s, self._read, self.watch)
+
+    def _read(self) -> None:
         shells = {id(shell): shell for pair in self.ends.values() for shell in pair}
         self._said = {key: ask_sockets(shell, self.port) for key, shell in shells.items()}
 

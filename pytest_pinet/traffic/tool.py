@@ -26,10 +26,10 @@ BeforeClient = Callable[[Shell], float | None]
 LARGEST_DATAGRAM = {4: 1472, 6: 1452}
 
 
-def check_whole(name: str, value: object, least: int, most: int) -> None:
+def check_whole(name: str, value: object, least: int, most: int, unit: str = "") -> None:
     """Raise ConfigError unless the value of the argument ``name`` is a whole number in this range."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ConfigError(f"{name}={value!r}: expected {least} to {most}")
+        raise ConfigError(f"{name}={value!r}: expected {least} to {most}{unit}")
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,12 @@ from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import RESPONSE_HEAD, Direction, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.traffic.tool import TrafficJob, TrafficTool, WrappingTool
 
-# Measure on links that run at a share of their rate, and convert the values to full rate: for slow machines.
-#
+# Links that run at a share of their rate, for slow machines.
 # Bytes and counts are multiplied by ``1 / scale``: a link at a tenth of its rate moves a tenth of them in the same
 # time. Queues empty more slowly by the same factor, so round trips and response times are multiplied by ``scale``.
 # Values that the kernel keeps in bytes (MSS, windows, buffers) stay. Units that are counted whole are made smaller, so
 # that equally many arrive in a second: the pieces in which TCP data is passed to the kernel, and the files of a web
 # server.
-
 
 T = TypeVar("T", bound=Traffic)
 
@@ -154,11 +152,9 @@ def _shorter(value: float | None, scale: float) -> float | None:
 
 
 # Traffic with an end whose virtual clock counts instructions: goodput is given in that end's time in both directions.
-#
 # Such an end runs at its own pace, which varies with the load of the machine. So seconds of the other end are
 # meaningless for it. If the end receives, its own report has the right time. If it sends, the intervals of its own
 # report replace the receiver's; the receiver's are kept as ``other_samples``.
-
 
 # With less than this share of the requested time on the end's own clock, the machine is too slow to measure.
 LEAST_PART = 0.2

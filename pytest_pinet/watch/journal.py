@@ -143,7 +143,6 @@ class Tally:
         return bool(self.builds or self.limit is not None) and self.verdict is not Verdict.INCONCLUSIVE
 
     def lines(self) -> list[str]:
-        """Return the report."""
         hours = "h under traffic" if self.by_traffic else "h"
         earlier = len(self.events) - LISTED
         lines = [f"{earlier} earlier events are in the file"] if earlier > 0 else []

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_pinet.ab.boots import BuildBooter, RefusedBuild
 from pytest_pinet.ab.options import ABOptions
@@ -26,8 +26,10 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.judge.turns import Side, side
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes
+from pytest_pinet.matrix.expansion import PAIR
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
-from pytest_pinet.model.combination import Combination, Endpoint
+from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
 from pytest_pinet.model.traffic import Direction, standard_traffic
 from pytest_pinet.watch.journal import BOOT
@@ -56,7 +58,7 @@ class Plan:
 
 
 def pairs(lab: Lab, nodes: Sequence[Node], named: bool) -> list[Combination]:
-    """Return a pair for each node, each with a peer of its own: the first NIC of both. Raises ConfigError.
+    """Return a pair for each node, with its first NIC and a peer of its own. Raises ConfigError.
 
     If the user ``named`` no nodes, a node that becomes a peer has none.
     """
@@ -65,21 +67,17 @@ def pairs(lab: Lab, nodes: Sequence[Node], named: bool) -> list[Combination]:
     for node in nodes:
         if node.runner or (node.name in taken and not named):
             continue
-        own = node.interfaces[0]
-        others = [
-            Endpoint(other, its)
-            for other in lab.nodes.values()
-            for its in other.interfaces
-            if other.name not in {*taken, node.name} and its.port.switch == own.port.switch
-        ]
-        if not others and named:
-            raise ConfigError(f"{node.name} has no peer: traffic and builds need a second board at {own.port.switch}")
-        if others:
-            peer = max(others, key=lambda one: one.interface.speed_mbps)
-            taken |= {node.name, peer.node.name}
-            found.append(Combination.pair(Endpoint(node, own), peer))
+        free = {name: one for name, one in lab.nodes.items() if one is node or name not in taken}
+        try:
+            pair = EndpointSelector(replace(lab, nodes=free)).combination(node.interfaces[0], PAIR)
+        except NotEnoughNodes as error:
+            if named:
+                raise ConfigError(f"{node.name} has no peer for traffic and builds: {error}") from None
+            continue
+        taken |= {one.name for one in pair.nodes}
+        found.append(pair)
     if not found:
-        raise ConfigError("no board has a peer: traffic and builds need two boards at one switch")
+        raise ConfigError("no board has a peer: traffic and builds need two boards that reach each other")
     return found
 
 

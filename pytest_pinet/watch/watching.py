@@ -41,7 +41,7 @@ _STAMP = re.compile(r"\[ *(\d+\.\d+)\]")
 
 
 class WatchedBoard:
-    """Follows one board: its ``links`` by device, and the seconds that were seen, with traffic on a device or without.
+    """Follows one board: its ``links`` by device, and the seconds seen, with traffic on a device or without.
 
     ``shell`` runs commands at the board. ``devices`` are those to watch, with the switch of each. ``boot`` identifies
     the last known boot; it is empty if no boot is known.
@@ -61,11 +61,9 @@ class WatchedBoard:
         self._next_s = 0.0
         # The uptime of the last sample that belongs to the next one, and how many packets the devices had.
         self._last: tuple[float, int] | None = None
-        # The last uptime of this boot. Messages of the kernel up to the stamp `_known_s` are known. Messages that come
-        # before the first sample are held, since only the sample tells how old they are.
-        self._uptime_s: float | None = None
+        # The last uptime of this boot. Messages of the kernel up to the stamp `_known_s` are known.
+        self._uptime_s = 0.0
         self._known_s: float | None = None
-        self._held: list[str] = []
 
     def begin_anew(self) -> None:
         """Forget the samples: the board was booted, or its links were changed on purpose."""
@@ -95,6 +93,12 @@ class WatchedBoard:
         self._is_silent = True
         return [Sign(self.heard_s, SILENCE, f"{self.name} does not answer over ssh", part=self.name)]
 
+    def take_seconds(self) -> tuple[float, float]:
+        """Return the seconds seen, and the seconds with traffic on a device, since the last call."""
+        seconds = self.watched_s, self.loaded_s
+        self.watched_s = self.loaded_s = 0.0
+        return seconds
+
     def stop(self) -> None:
         """End the script at the board."""
         process, self._process = self._process, None
@@ -103,33 +107,30 @@ class WatchedBoard:
 
     def _line(self, line: str, now_s: float, others: Sequence[LinkWatch]) -> list[Sign]:
         word, _, rest = line.partition(" ")
-        if word == "boot" and rest.strip() != self.boot:
-            before, self.boot = self.boot, rest.strip()
-            self.begin_anew()
-            # Of a later boot, all messages are new.
-            self._uptime_s, self._known_s = None, 0.0 if before else None
-            return [Sign(now_s, REBOOT, f"{self.name} was booted", over=True)] if before else []
-        if word == "log":
+        if word == "boot":
+            uptime, _, boot = rest.partition(" ")
+            before, self.boot, self._uptime_s = self.boot, boot.strip(), float(uptime)
+            if before != self.boot:
+                self.begin_anew()
+            if before and before != self.boot:
+                # Of a later boot, all messages are new.
+                self._known_s = 0.0
+                return [Sign(now_s, REBOOT, f"{self.name} was booted", over=True)]
+            self._known_s = self._uptime_s if self._known_s is None else self._known_s
+        elif word == "log":
             self.reads_log = rest == "yes"
         elif word == "kernel":
-            if self._uptime_s is not None:
-                return self._kernel(rest, now_s, self._uptime_s)
-            self._held.append(rest)
+            return self._kernel(rest, now_s)
         return self.add(parse(line), now_s, others)
 
     def add(self, samples: Sequence[Vitals], now_s: float, others: Sequence[LinkWatch] = ()) -> list[Sign]:
-        """Add the samples that arrived now; return what they show, and messages that came before the first sample."""
+        """Add the samples that arrived now; return what they show."""
         if not samples:
             return []
         signs: list[Sign] = []
         if self._is_silent:
             signs.append(Sign(now_s, SILENCE, f"{self.name} answers again", over=True, part=self.name))
         self._is_silent, self.heard_s, self._uptime_s = False, now_s, samples[-1].uptime_s
-        if self._known_s is None:
-            self._known_s = self._uptime_s
-        held, self._held = self._held, []
-        for text in held:
-            signs += self._kernel(text, now_s, self._uptime_s)
         for uptime_s, together in groupby(samples, key=lambda one: one.uptime_s):
             packets = 0
             for one in together:
@@ -145,12 +146,12 @@ class WatchedBoard:
                 self.loaded_s += passed if moved >= TRAFFIC_PPS * passed else 0.0
         return signs
 
-    def _kernel(self, text: str, now_s: float, uptime_s: float) -> list[Sign]:
+    def _kernel(self, text: str, now_s: float) -> list[Sign]:
         stamp = _STAMP.search(text)
         if stamp is None or (at := float(stamp[1])) <= (self._known_s or 0.0):
             return []
         self._known_s = at
-        sign = kernel_sign(text, now_s - max(uptime_s - at, 0.0))
+        sign = kernel_sign(text, now_s - max(self._uptime_s - at, 0.0))
         return [sign] if sign is not None else []
 
 
@@ -164,9 +165,8 @@ class Watching:
         self.journal, self.say = journal, say
         self._boards = {board.name: board for board in boards}
         self._error: BaseException | None = None
-        # When we changed each board.
+        # When we changed each board: begin and end.
         self._changed: dict[str, list[tuple[float, float]]] = {}
-        self._counted: dict[str, tuple[float, float]] = {}
         self._counted_s = time.time()
         self._ended = threading.Event()
         self._lock = threading.RLock()
@@ -218,12 +218,8 @@ class Watching:
     def count(self) -> Tally:
         """Write the hours so far, and return what is known."""
         with self._lock:
-            grown = {}
-            for name, board in self._boards.items():
-                now, before = (board.watched_s, board.loaded_s), self._counted.get(name, (0.0, 0.0))
-                if now != before:
-                    grown[name] = [round(new - old, 1) for new, old in zip(now, before, strict=True)]
-                self._counted[name] = now
+            seen = {name: board.take_seconds() for name, board in self._boards.items()}
+            grown = {name: [round(one, 1) for one in seconds] for name, seconds in seen.items() if any(seconds)}
             if grown:
                 self.journal.add(time.time(), "alive", of=grown)
             self._counted_s = time.time()

@@ -11,7 +11,7 @@ import pytest
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import reduced
-from pytest_pinet.measure.comparison import ComparisonPlan, State, compare
+from pytest_pinet.measure.comparison import State, StateComparison, compare
 from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.record.change import ComparisonRecord
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -38,7 +38,7 @@ def compared(opened: tuple[LabAccess, Link], a: State, b: State, way: Direction 
     here, link = opened
     traffic = Traffic(way, duration_s=2.0, warmup_s=None)
     with here.measuring(link.combination):
-        return compare(MeasureContext(link, here.tool), traffic, (a, b), ComparisonPlan(most_pairs=6))
+        return compare(MeasureContext(link, here.tool), StateComparison(traffic, (a, b), most_pairs=6))
 
 
 def drifting(begin: float) -> Callable[[], float]:

@@ -44,7 +44,7 @@ from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.fixed import FixedSwitch
 from pytest_pinet.lab.switch.journal import Journal
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
-from pytest_pinet.measure.comparison import ComparisonPlan, State, compare
+from pytest_pinet.measure.comparison import State, StateComparison, compare
 from pytest_pinet.measure.measurement import measure
 from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.build import RunningBuild
@@ -267,9 +267,9 @@ class SimulatedLab:
 
         with board.clock.running(), self.open(self.combination) as link:
             references = self.references.of_traffic(self.combination.identity, self.traffic)
-            plan = ComparisonPlan(tolerance, ERROR_RATE, references=references)
             states = State("A", entered("A")), State("B", entered("B"))
-            return compare(MeasureContext(link, self._tool), self.traffic, states, plan)
+            job = StateComparison(self.traffic, states, tolerance, ERROR_RATE, references=references)
+            return compare(MeasureContext(link, self._tool), job)
 
     def gate_build(self, slower: float) -> TurnSeries:
         """Gate a build that is slower by ``slower`` percent, boot by boot. Return its series of turns."""

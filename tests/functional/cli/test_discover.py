@@ -45,4 +45,4 @@ def test_a_switch_without_neighbour_information_is_reported(gate_lab: GateLab, t
     answer = pinet(gate_lab, "discover", "--lab", str(file))
     assert answer.code == 0
     assert "11 of 11 NICs were not found" in answer.output
-    assert "switch sw1 (fixed) cannot report its neighbours" in " ".join(answer.output.split())
+    assert "switch sw1 does not report its neighbours" in " ".join(answer.output.split())

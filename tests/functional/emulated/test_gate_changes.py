@@ -12,7 +12,7 @@ import pytest
 from benchmarks.virtual_time import busy_loops
 from tests.support.emulated_gate import NEEDS, EmulatedGate, emulated_gate
 
-pytestmark = [pytest.mark.emulated, *NEEDS]
+pytestmark = [pytest.mark.emulated, pytest.mark.slow, *NEEDS]
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,6 @@ CHANGES = {
     "threaded interrupts": Change("cmdline: threadirqs\n", UDP),
 }
 
-# The cheapest change: it reloads a module without a boot.
-SMOKE = "fewer interrupts"
-
 USB = """
 import pytest
 
@@ -56,9 +53,7 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedGate]:
 
 
 # tests/soak has more changes, and how often each is found.
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.smoke if name == SMOKE else pytest.mark.slow) for name in CHANGES]
-)
+@pytest.mark.parametrize("name", CHANGES)
 def test_a_real_change_is_found_in_the_right_direction_only(gate: EmulatedGate, name: str) -> None:
     change = CHANGES[name]
     gate.switch(on=not change.build.startswith("cmdline"))
@@ -68,7 +63,6 @@ def test_a_real_change_is_found_in_the_right_direction_only(gate: EmulatedGate, 
     assert {test for test, verdict in gate.came.items() if verdict == "pass"} == change.unchanged, gate.text
 
 
-@pytest.mark.slow
 def test_changes_of_a_usb_nic_and_its_host_controller_are_found(gate: EmulatedGate) -> None:
     gate.project.write("test_usb.py", USB)
     gate.switch(on=False)
@@ -90,7 +84,6 @@ LOADED = "name: as it is, reloaded\noptions: {e1000e: {InterruptThrottleRate: 3}
 GATES = {"booted": (BOOTED, False), "reloaded, on a busy machine": (LOADED, True)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", GATES)
 def test_an_unchanged_build_passes(gate: EmulatedGate, name: str) -> None:
     build, busy = GATES[name]

@@ -1,6 +1,6 @@
 """``pinet gate --exact`` on real exact boards: Debian's kernel, and drivers with four more instructions.
 
-``make exact`` runs this file. ``make smoke`` has genet and r8152 of it.
+``make exact`` runs the first two tests with one driver of each family. ``make smoke`` has genet and r8152 of them.
 """
 
 from __future__ import annotations

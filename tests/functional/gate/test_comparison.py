@@ -10,7 +10,7 @@ import pytest
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import is_reduced, reduced
-from pytest_pinet.measure.comparison import ComparisonPlan, State, compare
+from pytest_pinet.measure.comparison import State, StateComparison, compare
 from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.record.change import ComparisonRecord
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -19,8 +19,6 @@ from tests.support.gate_project import GateLab
 from tests.support.visited_link import GOODPUT, rates, shapers, visited
 
 pytestmark = pytest.mark.slow
-
-SIX_PAIRS = ComparisonPlan(most_pairs=6)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +35,7 @@ def compared(opened: tuple[LabAccess, Link], a: State, b: State) -> ComparisonRe
     here, link = opened
     traffic = Traffic(Direction.TX, duration_s=2.0, warmup_s=None)
     with here.measuring(link.combination):
-        return compare(MeasureContext(link, here.tool), traffic, (a, b), SIX_PAIRS)
+        return compare(MeasureContext(link, here.tool), StateComparison(traffic, (a, b), most_pairs=6))
 
 
 def order(record: ComparisonRecord) -> str:

@@ -8,16 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.doctor.bench import Status
-from pytest_pinet.doctor.cabling import AnnouncedNic, Sighting, judge, locate
-from pytest_pinet.doctor.discover import (
-    Discovery,
-    NicLocation,
-    SearchOutcome,
-    corrections,
-    lab_file_lines,
-    table,
-    wrong_cables,
-)
+from pytest_pinet.doctor.cabling import AnnouncedNic, NicLocation, Sighting, judge, locate, located
+from pytest_pinet.doctor.discover import Discovery, corrections, lab_file_lines, table, wrong_cables
 from pytest_pinet.lab.switch.switchport import UNPLACED, Capability, Neighbour
 from pytest_pinet.model.hardware import FoundBoard, FoundNic
 from pytest_pinet.model.lab import Lab, PortRef
@@ -71,15 +63,15 @@ def test_hosts_with_the_same_name_are_distinguished_by_mac_address(bench: Lab) -
 def test_an_address_on_two_ports_is_unknown(bench: Lab) -> None:
     found = locate(nics(bench), {PortRef("s", "p1"): learned("02::1"), PortRef("s", "p2"): learned("02::1")})
     assert found[0].port is None
-    (both,) = judge(found[0], ["s"])
-    assert (both.status, both.message) == (Status.UNKNOWN, "eth0 appears on s/p1 and s/p2 at once (by its MAC address)")
+    (both,) = judge(located(found[0], ["s"]))
+    assert (both.status, both.message) == (Status.UNKNOWN, "eth0 appears on s/p1 and s/p2 at once")
 
 
 def test_a_nic_on_a_port_that_its_switch_does_not_prove_is_unknown(bench: Lab) -> None:
     seen = {PortRef("s", UNPLACED): learned("02::1", "02::3"), PortRef("s", "p3"): learned("02::3")}
     found = locate(nics(bench), seen)
     assert [found[0].port, found[2].port] == [None, PortRef("s", "p3")]
-    (unknown,) = judge(found[0], ["s"])
+    (unknown,) = judge(located(found[0], ["s"]))
     assert unknown.status is Status.UNKNOWN
     assert unknown.message == (
         "switch s has seen eth0, but its list of ports does not prove which port its table means"
@@ -88,12 +80,12 @@ def test_a_nic_on_a_port_that_its_switch_does_not_prove_is_unknown(bench: Lab) -
 
 def test_a_wrong_or_unknown_cable_is_reported(bench: Lab) -> None:
     nic = nics(bench)[0]
-    assert judge(Sighting(nic, (PortRef("s", "p1"),), Capability.LLDP), ["s"]) == []
-    (wrong,) = judge(Sighting(nic, (PortRef("s", "p3"),), Capability.LLDP), ["s"])
+    assert judge(located(Sighting(nic, (PortRef("s", "p1"),), Capability.LLDP), ["s"])) == []
+    (wrong,) = judge(located(Sighting(nic, (PortRef("s", "p3"),), Capability.LLDP), ["s"]))
     assert wrong.message == "wrong cable: eth0 is on port s/p3, the lab file has s/p1 (found by LLDP)"
-    (fixed,) = judge(Sighting(nic), [])
+    (fixed,) = judge(located(Sighting(nic), []))
     assert (fixed.status, fixed.message) == (Status.UNKNOWN, "switch s does not report its neighbours")
-    (nowhere,) = judge(Sighting(nic), ["s"])
+    (nowhere,) = judge(located(Sighting(nic), ["s"]))
     assert nowhere.status is Status.WRONG
     assert nowhere.message.startswith("eth0 has a link, but is on none of the ports")
 
@@ -101,10 +93,10 @@ def test_a_wrong_or_unknown_cable_is_reported(bench: Lab) -> None:
 def test_discover_lists_each_nic_and_the_wrong_cables(bench: Lab) -> None:
     first, second, third, fourth = bench.interfaces()
     places = [
-        NicLocation(first, SearchOutcome.WRONG, PortRef("s", "p3"), "LLDP"),
-        NicLocation(second, SearchOutcome.UNKNOWN, None, "eth1 has no link"),
-        NicLocation(third, SearchOutcome.WRONG, PortRef("s", "p1"), "MAC 02::3"),
-        NicLocation(fourth, SearchOutcome.WRONG, None, "on none of the ports of switch s that the lab file lists"),
+        NicLocation(first, Status.WRONG, PortRef("s", "p3"), "LLDP"),
+        NicLocation(second, Status.UNKNOWN, None, "eth1 has no link"),
+        NicLocation(third, Status.WRONG, PortRef("s", "p1"), "MAC 02::3"),
+        NicLocation(fourth, Status.WRONG, None, "on none of the ports of switch s that the lab file lists"),
     ]
     assert table(places) == [
         "node  device  lab file  found    by",
@@ -141,13 +133,11 @@ def board(*nics: FoundNic) -> FoundBoard:
 def lines(bench_of_places: Lab, node: str, *nics: FoundNic, **ports: str) -> list[str]:
     """Return the lines of a node whose interfaces were found on these ports."""
     places = [
-        NicLocation(bench_of_places.nodes[node].interface(name), SearchOutcome.WRONG, PortRef("s", port), "LLDP")
+        NicLocation(bench_of_places.nodes[node].interface(name), Status.WRONG, PortRef("s", port), "LLDP")
         for name, port in ports.items()
     ]
     places += [
-        NicLocation(i, SearchOutcome.UNKNOWN, None, "")
-        for i in bench_of_places.nodes[node].interfaces
-        if i.name not in ports
+        NicLocation(i, Status.UNKNOWN, None, "") for i in bench_of_places.nodes[node].interfaces if i.name not in ports
     ]
     return lab_file_lines(Discovery(bench_of_places, places, {node: board(*nics)}))
 

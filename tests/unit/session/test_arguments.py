@@ -13,8 +13,8 @@ from pytest_pinet.matrix.expansion import Request
 from pytest_pinet.model.limits import Limit, Metric, Origin, Scope, parse_arguments
 from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share, Tolerance
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.session.arguments import command_line_limits, read_marker, read_profile
-from pytest_pinet.session.option_table import SETTINGS
+from pytest_pinet.session.arguments import command_line_limits, read_marker
+from pytest_pinet.session.option_table import SETTINGS, profile_name
 from pytest_pinet.session.settings import settings
 
 LAB = labfile.load(Path(__file__).parents[3] / "lab" / "virtual.yaml")
@@ -159,7 +159,7 @@ def test_a_mistake_in_an_option_is_one_sentence(metric: Metric, text: str, says:
 
 
 def test_quick_is_another_name_of_the_default_profile() -> None:
-    assert read_profile("--pinet-profile", "quick") == DEFAULT_PROFILE
+    assert profile_name("quick") == DEFAULT_PROFILE
 
 
 # A non-default value of each option that affects measuring or judging.

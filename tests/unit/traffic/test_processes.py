@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from pytest_pinet.errors import SshError, TrafficError
-from pytest_pinet.evidence import observer
+from pytest_pinet.evidence import collecting, observer
 from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -87,7 +87,7 @@ class Job:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (iperf3_run, processes, observer):
+    for module in (iperf3_run, processes, observer, collecting):
         monkeypatch.setattr(module, "time", clock)
     return clock
 
