@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import asdict, dataclass
 
 from pytest_pinet.errors import LabError, PinetError, first_line
@@ -35,21 +36,15 @@ class Reach:
 
 def reach(lab: Lab) -> list[Reach]:
     """Return the coordinator, the nodes and the switches of a lab without a launcher. Raises ConfigError."""
-    targets = Targets(lab)
-    try:
+    with closing(Targets(lab)) as targets:
         try:
             places = open_places(lab, targets, Identity.of_this_process("status"))
         except LabError as error:
             return [Reach("coordinator", False, first_line(error)), *_switches(lab)]
-        try:
+        with closing(places), ThreadPoolExecutor(len(lab.nodes)) as pool:
             places.sync()
             found = [Reach("coordinator", True, targets.address)] if isinstance(places, Coordinator) else []
-            with ThreadPoolExecutor(len(lab.nodes)) as pool:
-                return [*found, *pool.map(lambda node: _node(node, places), lab.nodes.values()), *_switches(lab)]
-        finally:
-            places.close()
-    finally:
-        targets.close()
+            return [*found, *pool.map(lambda node: _node(node, places), lab.nodes.values()), *_switches(lab)]
 
 
 def _node(node: Node, places: Places) -> Reach:
@@ -84,11 +79,8 @@ def _switches(lab: Lab) -> list[Reach]:
 def _switch(lab: Lab, switch: Switch) -> Reach:
     name = f"switch {switch.name}"
     try:
-        opened = open_switch(lab, switch.name)
-        try:
+        with closing(open_switch(lab, switch.name)) as opened:
             return Reach(name, True, f"answers ({opened.about.title})" if opened.capabilities else "answers")
-        finally:
-            opened.close()
     except PinetError as error:
         return Reach(name, False, first_line(error))
 

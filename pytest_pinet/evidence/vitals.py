@@ -223,14 +223,14 @@ class LinkWatch:
     def _flow(self, at_s: float, before: Vitals, now: Vitals, peers: Iterable[LinkWatch]) -> list[Sign]:
         signs: list[Sign] = []
         if now.tx != before.tx or self._down:
-            signs += self._end("tx", at_s, "sends again")
+            signs += self._stand("tx", False, at_s, "sends again")
             self._sent_s, self._queued = at_s, []
         elif now.queue is not None:
             self._queued = [*self._queued, at_s] if now.queue else []
             if at_s - self._sent_s >= TX_STANDS_S and self._queued and at_s - self._queued[0] >= TX_STANDS_S / 2:
-                signs += self._begin("tx", self._sent_s, f"sends nothing, and {now.queue} wait in its queue")
+                signs += self._stand("tx", True, self._sent_s, f"sends nothing, and {now.queue} wait in its queue")
         if now.rx != before.rx or self._down:
-            signs += self._end("rx", at_s, "receives again")
+            signs += self._stand("rx", False, at_s, "receives again")
             self._received_s = at_s
         elif at_s - self._received_s >= RX_STANDS_S:
             signs += self._deaf(at_s, peers)
@@ -245,20 +245,14 @@ class LinkWatch:
             answers, more = peer.packets(since + 1, at_s)
             was_its_peer = received >= LEAST_PACKETS and received / 2 <= sent <= received * 2
             if was_its_peer and more >= LEAST_PACKETS and answers <= more / 2:
-                return self._begin("rx", since, f"receives nothing, while {peer.name} sends {more} packets")
+                return self._stand("rx", True, since, f"receives nothing, while {peer.name} sends {more} packets")
         return []
 
-    def _begin(self, way: str, at_s: float, what: str) -> list[Sign]:
-        if way in self._standing:
+    def _stand(self, way: str, stands: bool, at_s: float, what: str) -> list[Sign]:
+        if (way in self._standing) is stands:
             return []
-        self._standing.add(way)
-        return [self._sign(at_s, STALL, what, part=way)]
-
-    def _end(self, way: str, at_s: float, what: str) -> list[Sign]:
-        if way not in self._standing:
-            return []
-        self._standing.remove(way)
-        return [self._sign(at_s, STALL, what, over=True, part=way)]
+        self._standing ^= {way}
+        return [self._sign(at_s, STALL, what, over=not stands, part=way)]
 
 
 # A slow link has less than this share of its usual goodput, in so many connections in a row; the usual goodput is the

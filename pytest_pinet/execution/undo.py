@@ -38,18 +38,15 @@ class UndoStep:
 
         Return a sentence if the change is not undone, and the steps of the trace.
         """
-        with trace.apart() as steps:
-            return self._undone(lost), steps
-
-    def _undone(self, lost: Collection[str]) -> str:
         theirs = sorted(lost) if self.node is None else [self.node] if self.node in lost else []
         if theirs:
-            return f"did not undo {self.what}: this run no longer holds {' and '.join(theirs)}"
-        try:
-            self.run()
-        except Exception as error:
-            return f"could not undo {self.what}: {first_line(error)}"
-        return ""
+            return f"did not undo {self.what}: this run no longer holds {' and '.join(theirs)}", []
+        with trace.apart() as steps:
+            try:
+                self.run()
+            except Exception as error:
+                return f"could not undo {self.what}: {first_line(error)}", steps
+        return "", steps
 
 
 @contextmanager

@@ -94,8 +94,10 @@ def measure(
     unread: list[str] = []
     ends = read_ends(link, unread.append)
     plan = replace(plan, profile=fitted(plan.profile, math.ceil(probe.seconds)))
+    # A value is calibrated, accepted and gated under this id and its own name.
+    whole = f"{link.combination.identity}/{probe.key}"
     known = {
-        one.name: references(figure_id(link, probe, one.name), one) if one.name in METRICS else Reference()
+        one.name: references(f"{whole}-{one.name}", one) if one.name in METRICS else Reference()
         for one in probe.figures
     }
     samples: list[Sample] = []
@@ -123,11 +125,6 @@ def measure(
 def limits_key(link: Link) -> MetricKey:
     """Return the key by which a limit on a value is chosen."""
     return MetricKey(link.combination.identity, Traffic(Direction.TX), Direction.TX)
-
-
-def figure_id(link: Link, probe: Probe, name: str) -> str:
-    """Return the id under which a value is calibrated, accepted and gated."""
-    return f"{link.combination.identity}/{probe.key}-{name}"
 
 
 def figures_record(

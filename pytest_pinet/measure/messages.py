@@ -12,7 +12,7 @@ from pytest_pinet.measure.figures import USUAL_S, Probe
 from pytest_pinet.measure.link_result import tool_of_end
 from pytest_pinet.traffic import sockperf
 from pytest_pinet.traffic.exchange import exchanging, unreadable
-from pytest_pinet.traffic.processes import await_traffic, still_runs
+from pytest_pinet.traffic.processes import await_traffic, overdue
 from pytest_pinet.traffic.tool import Watch, check_whole
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class Messages(Probe):
                 lambda: found.client.poll() is not None,
                 (client.shell, server.shell),
                 lasts_s,
-                lambda late_s: still_runs("sockperf", client.shell, lasts_s + late_s),
+                lambda late_s: overdue("sockperf", client.shell, lasts_s + late_s),
                 watch=watch,
             )
         try:

@@ -84,10 +84,6 @@ def _switch(test: str, name: str, value: object) -> bool:
 Rate = str
 Size = str | int
 Duration = str | int | float
-RATE_FORM = "a number for each second, such as '1200/s'"
-
-
-PATH_FORM = "a mapping such as {'delay': '20 ms', 'loss': '0.1%', 'vlan': 7}"
 
 
 def parse_path(family: int, path: object) -> PathSetup:
@@ -95,7 +91,7 @@ def parse_path(family: int, path: object) -> PathSetup:
     if path is None:
         return PathSetup(family)
     if not isinstance(path, Mapping) or not path or set(path) - {"delay", "loss", "vlan"}:
-        raise ConfigError(f"path={path!r}: expected {PATH_FORM}")
+        raise ConfigError(f"path={path!r}: expected a mapping such as {{'delay': '20 ms', 'loss': '0.1%', 'vlan': 7}}")
     delay_s = parse_seconds("delay", path["delay"]) if "delay" in path else 0.0
     loss = parse_share("loss", path["loss"]) if "loss" in path else 0.0
     return PathSetup(family, delay_s, loss, path.get("vlan"))
@@ -166,9 +162,6 @@ def parse_seconds(name: str, value: Duration) -> float:
     return parse_duration(value) if isinstance(value, str) else float(value)
 
 
-SILENCE_FORM = "the longest silence, and its share of the flaps, such as '4 s in 90%'"
-
-
 def parse_silence(value: str | None) -> tuple[float, float]:
     """Read ``4 s in 90%``: the longest silence (s), and the share of flaps that may exceed it. None: 2% of any."""
     if value is None:
@@ -177,7 +170,8 @@ def parse_silence(value: str | None) -> tuple[float, float]:
     with suppress(ConfigError, ValueError):
         if word:
             return parse_duration(longest), parse_share("silence", f"{100 - Share.parse(share).fraction * 100:g}%")
-    raise ConfigError(f"silence={value!r}: expected {SILENCE_FORM}")
+    form = "the longest silence, and its share of the flaps, such as '4 s in 90%'"
+    raise ConfigError(f"silence={value!r}: expected {form}")
 
 
 def parse_share(name: str, value: str) -> float:
@@ -195,13 +189,6 @@ def parse_octets(name: str, value: Size | None) -> int | None:
     if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, int) and value <= 0):
         raise ConfigError(f"{name}={value!r}: expected a number of bytes or text such as '64K'")
     return parse_size(value) if isinstance(value, str) else value
-
-
-def parse_count(name: str, value: object) -> int:
-    """Read a number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"{name}={value!r}: expected a whole number, 1 or more")
-    return value
 
 
 def parse_rate(value: Rate | None) -> Bitrate | None:
@@ -226,7 +213,7 @@ def with_requests(
     except ValueError:
         rate = Bitrate(0.0)
     if not (slash and unit.strip() == "s" and 0 < rate.bps < float("inf")):
-        raise ConfigError(f"requests={written!r}: expected {RATE_FORM}")
+        raise ConfigError(f"requests={written!r}: expected a number for each second, such as '1200/s'")
     minimum = most_specific((*marked, *limits), key)
     if minimum is not None:
         if not isinstance(minimum.bound, Bitrate):

@@ -66,6 +66,7 @@ from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.session import PinetSession
 from pytest_pinet.session.settings import settings
 from pytest_pinet.traffic import http, iperf3_command
+from pytest_pinet.traffic.tool import check_whole
 
 
 def _seconds(name: str, value: Duration | None) -> float | None:
@@ -86,6 +87,8 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "loss": arguments.parse_share,
 }
 T = TypeVar("T")
+# More boots or flaps are a mistake.
+MOST_EVENTS = 100_000
 # Brings the nodes into a state. The context that it returns is left before the nodes enter another state.
 Enter = Callable[[], AbstractContextManager[object] | None]
 
@@ -269,13 +272,7 @@ class Gate:
         return HttpResult(**vars(self._end(found)), requests_per_s=_of(found.http).requests_per_s)
 
     def ping(
-        self,
-        link: Link,
-        *,
-        count: int = 10,
-        interval: Duration = 0.2,
-        size: int = 56,
-        **options: Unpack[FigureOptions],
+        self, link: Link, *, count: int = 10, interval: Duration = 0.2, size: int = 56, **options: Unpack[FigureOptions]
     ) -> PingResult:
         """Measure round trips of single packets from the device under test to its peer, over the idle link.
 
@@ -285,8 +282,7 @@ class Gate:
         """
 
         def make(setup: PathSetup) -> Probe:
-            seconds = arguments.parse_seconds("interval", interval)
-            return Pings(Ping(arguments.parse_count("count", count), seconds, size), setup=setup)
+            return Pings(Ping(count, arguments.parse_seconds("interval", interval), size), setup=setup)
 
         return PingResult(**vars(self._figures(link, "ping", options, make)))
 
@@ -384,7 +380,8 @@ class Gate:
                 access.reboot(link)
                 access.reconnect(link)
 
-            rule = ShareRule.passing_after(arguments.parse_count("count", count), allowed)
+            check_whole("count", count, 1, MOST_EVENTS)
+            rule = ShareRule.passing_after(count, allowed)
             silence_s = min(longest_s, RECOVERY_TIMEOUT_S)
             return Recovery(access.tool, reboot, seconds, silence_s, least, rule=rule, setup=setup)
 
@@ -420,7 +417,8 @@ class Gate:
         def make(setup: PathSetup) -> Probe:
             access, seconds = self._session.access, arguments.parse_seconds("latency", latency)
             allowed = arguments.parse_share("bad", bad)
-            rule = ShareRule.passing_after(arguments.parse_count("count", count), allowed)
+            check_whole("count", count, 1, MOST_EVENTS)
+            rule = ShareRule.passing_after(count, allowed)
             return Boots(access.reboot, access.reconnect, seconds, rule=rule, setup=setup)
 
         return self._figures(link, "boots", {"profile": profile}, make)

@@ -79,29 +79,21 @@ class ResultBuilder:
         verdict = Verdict.INVALID if isinstance(error, InvalidMeasurement) else Verdict.ERROR
         if isinstance(error, BLAMING):
             verdict = Verdict.FAIL
-        return result_record(
-            combination,
-            "",
-            MeasurementJudgement(verdict, str(error)),
-            started=datetime.now(UTC).isoformat(),
-            message=str(error),
-            console_excerpt=error.excerpt,
-            finding=error.kind if isinstance(error, BuildError) else None,
-            test=item.nodeid,
-            rerun=self._rerun_command(item),
-        )
+        finding = error.kind if isinstance(error, BuildError) else None
+        started = datetime.now(UTC).isoformat()
+        record = self._without_values(item, combination, verdict, str(error))
+        return record.replace(started=started, console_excerpt=error.excerpt, finding=finding)
 
     def unended(self, item: pytest.Item, combination: Combination | CombinationRecord, message: str) -> ResultRecord:
         """Return the record that a test has until it ends."""
-        return result_record(
-            combination,
-            "",
-            MeasurementJudgement(Verdict.ERROR, message),
-            message=message,
-            test=item.nodeid,
-            rerun=self._rerun_command(item),
-            died=True,
-        )
+        return self._without_values(item, combination, Verdict.ERROR, message).replace(died=True)
+
+    def _without_values(
+        self, item: pytest.Item, combination: Combination | CombinationRecord, verdict: Verdict, message: str
+    ) -> ResultRecord:
+        judged = MeasurementJudgement(verdict, message)
+        rerun = self._rerun_command(item)
+        return result_record(combination, "", judged, message=message, test=item.nodeid, rerun=rerun)
 
     def with_evidence(self, item: pytest.Item, record: ResultRecord, error: PinetError) -> ResultRecord:
         """Write the console excerpt and all output before the error to files, and name the files in the record."""

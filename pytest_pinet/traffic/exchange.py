@@ -129,25 +129,20 @@ def exchanging(
                 f"n=0; while {lives} && [ $n -lt 500 ] && ! {listens} 2>/dev/null; do n=$((n+1)); sleep 0.02; done; "
                 f"{lives} && {listens} 2>/dev/null && echo '{LISTENING}'; "
             )
-            life_s = seconds + LIFETIME_S
-            serve_command = guarded(serve, server.timeout, life_s + CONNECT_TIMEOUT_S, ready)
             with ExitStack() as opened:
-                serving = opened.enter_context(
-                    running(server.shell, serve_command, serve[0], lambda done: ended.append((serve, done)))
-                )
+
+                def begin(end: ToolOfEnd, argv: list[str], life_s: float, meanwhile: str = "") -> Process:
+                    command = guarded(argv, end.timeout, life_s, meanwhile)
+                    until = running(end.shell, command, argv[0], lambda done: ended.append((argv, done)))
+                    return opened.enter_context(until)
+
+                serving = begin(server, serve, seconds + LIFETIME_S + CONNECT_TIMEOUT_S, ready)
                 if not await_listening(serving, server.shell, serve[0], port):
                     said = serving.wait(1.0)
                     if _TAKEN in (said.stdout + said.stderr).lower():
                         raise PortTaken
                     raise _failed(serve[0], server.shell, said)
-                asking = opened.enter_context(
-                    running(
-                        client.shell,
-                        guarded(ask, client.timeout, life_s),
-                        ask[0],
-                        lambda done: ended.append((ask, done)),
-                    )
-                )
+                asking = begin(client, ask, seconds + LIFETIME_S)
                 stack.push(opened.pop_all())
             return asking
 

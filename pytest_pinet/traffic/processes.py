@@ -216,7 +216,7 @@ def run_watched(
             lambda: process.poll() is not None,
             (shell,),
             seconds,
-            lambda late_s: still_runs(program, shell, seconds + late_s),
+            lambda late_s: overdue(program, shell, seconds + late_s),
             grace_s=grace_s,
             watch=watch,
             quiet=quiet,
@@ -224,7 +224,7 @@ def run_watched(
     return ended[0]
 
 
-def still_runs(program: str, shell: Shell, seconds: float) -> TrafficError:
+def overdue(program: str, shell: Shell, seconds: float) -> TrafficError:
     """Return the error of a program that does not end."""
     text = f"{program} on {shell.name} still runs after {seconds:.0f} s"
     return TrafficError(text, f"look at the load of {shell.name}")

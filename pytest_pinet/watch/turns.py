@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pytest_pinet.ab.boots import BuildBooter, RefusedBuild
 from pytest_pinet.ab.options import ABOptions
@@ -103,18 +103,19 @@ def watch_until(watching: Watching, access: LabAccess, wanted: Sequence[Combinat
         number += 1
 
 
+@dataclass
 class Turn:
     """One turn of a build on all boards, or the whole watch without builds. The links are open all the time."""
 
-    def __init__(
-        self, watching: Watching, access: LabAccess, pause_s: float | None, which: Side | None, number: int
-    ) -> None:
-        self._watching, self._access, self._pause_s = watching, access, pause_s
-        self._side, self._number = which, number
-        self._goodputs: dict[tuple[str, Direction], Goodputs] = {}
-        self._stalled: set[str] = set()
-        self.opened: list[Link] = []
-        self.trouble: PinetError | None = None
+    _watching: Watching
+    _access: LabAccess
+    _pause_s: float | None
+    _side: Side | None
+    _number: int
+    _goodputs: dict[tuple[str, Direction], Goodputs] = field(default_factory=dict)
+    _stalled: set[str] = field(default_factory=set)
+    opened: list[Link] = field(default_factory=list)
+    trouble: PinetError | None = None
 
     def run(self, wanted: Sequence[Combination], end: Deadline) -> None:
         """Boot and open all pairs, watch them, and close them. Without pairs, only watch."""
