@@ -29,7 +29,6 @@ from pytest_pinet.errors import (
     first_line,
 )
 from pytest_pinet.judge.costs import COST_TOLERANCE
-from pytest_pinet.judge.difference import LAYOUT
 from pytest_pinet.judge.profile import tolerance_of
 from pytest_pinet.judge.turns import TOLERANCE, Side
 from pytest_pinet.lab.link.link import Link
@@ -328,7 +327,7 @@ class BuildRun:
         sides = [options.record(side) for side in (Side.A, Side.B)]
         turns = len(self.boots.made) + self._turns_of_workers
         head = change_head(sides[0], sides[1], results, options.accepted, turns, failed, interrupted)
-        if any(one.verdict is Verdict.FAIL or LAYOUT in one.text for one in head.entries):
+        if any(one.verdict is Verdict.FAIL or one.layout for one in head.entries):
             head = head.replace(code=options.code)
         if self.boots.refused is not None:
             why = first_paragraph(str(self.boots.refused))

@@ -88,8 +88,14 @@ def as_layout(record: ResultRecord) -> ResultRecord:
         return one.replace(verdict=_OPEN, **{key: f"{LAYOUT} {getattr(one, key)}"}) if is_slower else one
 
     change, figures = record.change, record.figures
+    judged: dict[str, DirectionRecord | FigureJudgement | ChangedCostRecord] = {
+        **record.directions,
+        **(figures or {}),
+        **((change and change.costs) or {}),
+    }
     return record.replace(
         verdict=_OPEN,
+        layout=[name for name, one in judged.items() if one.verdict is Verdict.FAIL],
         message=f"{LAYOUT} {record.message}",
         notes=[LAYOUT_NOTE, *record.notes],
         directions={way: undecided(one) for way, one in record.directions.items()},

@@ -11,6 +11,7 @@ from pathlib import Path
 from pytest_pinet.catalogue.maintainers import Owner, parse_contacts, shipped_owners
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.files import exists, is_file
+from pytest_pinet.execution.git import git
 from pytest_pinet.execution.names import quoted
 from pytest_pinet.execution.shell import last_line
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole
@@ -170,31 +171,33 @@ class KernelTree:
         """Return who maintains the files of a commit. Raises ConfigError."""
         if not _SHA.fullmatch(commit):
             raise ConfigError(f"expected the hash of a commit, got {quoted(commit)}")
-        patch = self._run(["git", "format-patch", "-1", "--stdout", commit])
+        patch = self._git("format-patch", "-1", "--stdout", commit)
         files = self.git("show", "--format=", "--name-only", commit).split("\n")
         file = next(filter(None, files), "") + (f" and {len(files) - 1} more files" if len(files) > 1 else "")
         return Owner(f"commit {commit[:12]}", file, parse_contacts(self._ask(["-"], patch)), self.source)
 
     def git(self, *words: str) -> str:
         """Return the output of git in this tree, without the last newline. Raises ConfigError."""
-        return self._run(["git", *words]).strip()
+        return self._git(*words).strip()
+
+    def _git(self, *words: str) -> str:
+        return self._output(f"git {words[0]}", git(self.folder, *words))
 
     def _ask(self, words: Sequence[str], given: str = "") -> str:
-        return self._run(["perl", SCRIPT, *_OPTIONS, *words], given)
-
-    def _run(self, argv: Sequence[str], given: str = "") -> str:
-        environment = {**os.environ, "LC_ALL": "C.UTF-8"}
         try:
             done = subprocess.run(
-                argv, cwd=self.folder, input=given, capture_output=True, text=True, errors="replace",
-                timeout=TIMEOUT_S, check=False, env=environment,
+                ["perl", SCRIPT, *_OPTIONS, *words], cwd=self.folder, input=given, capture_output=True, text=True,
+                errors="replace", timeout=TIMEOUT_S, check=False, env={**os.environ, "LC_ALL": "C.UTF-8"},
             )  # fmt: skip
         except FileNotFoundError:
-            raise ConfigError(f"the command {argv[0]} is not installed; it is needed to read {self.folder}") from None
+            raise ConfigError(f"the command perl is not installed; it is needed to read {self.folder}") from None
         except subprocess.TimeoutExpired:
-            raise ConfigError(f"{argv[1]} in {self.folder} does not end within {TIMEOUT_S:g} s") from None
+            raise ConfigError(f"{SCRIPT} in {self.folder} does not end within {TIMEOUT_S:g} s") from None
+        return self._output(f"perl {SCRIPT}", done)
+
+    def _output(self, command: str, done: subprocess.CompletedProcess[str]) -> str:
         if done.returncode != 0:
-            raise ConfigError(f"{' '.join(argv[:2])} in {self.folder} failed: {last_line(done.stderr, done.stdout)}")
+            raise ConfigError(f"{command} in {self.folder} failed: {last_line(done.stderr, done.stdout)}")
         return done.stdout
 
 

@@ -9,9 +9,12 @@ import shutil
 import subprocess
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.files import exists, is_file, is_folder
+from pytest_pinet.execution.git import git
 
 MODULE_MAKE = "make -C /lib/modules/RELEASE/build M=FOLDER modules"
 CARD = "an image of a whole card: take the kernel and modules out of it"
@@ -49,14 +52,12 @@ def what_is_text(text: str) -> str:
 
 
 def _git_knows(text: str) -> bool:
-    if shutil.which("git") is None or not re.fullmatch(r"\w[-\w./]{0,200}", text):
+    if not re.fullmatch(r"\w[-\w./]{0,200}", text):
         return False
-    command = ["git", "rev-parse", "--quiet", "--verify", f"{text}^{{commit}}"]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=_GIT_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+    words = ("rev-parse", "--quiet", "--verify", f"{text}^{{commit}}")
+    with suppress(ConfigError, OSError):
+        return git(Path(), *words, timeout_s=_GIT_TIMEOUT_S).returncode == 0
+    return False
 
 
 def what_is_folder(folder: Path, name: str = "") -> str:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, ParamSpec
 
 import click
 
-from pytest_pinet.cli.command import echo, with_sections
+from pytest_pinet.cli.command import echo, say, with_sections
 from pytest_pinet.cli.config import FILES
 from pytest_pinet.cli.gate import UNDECIDED
 from pytest_pinet.cli.options import complete_nics, lab_files
-from pytest_pinet.cli.tree import HEADING, NAMES, kernel_config, say, tree_options
+from pytest_pinet.cli.tree import HEADING, NAMES, kernel_config, tree_options
 from pytest_pinet.errors import BuildError, ConfigError, InvalidMeasurement, LabError, first_line
 from pytest_pinet.model.verdict import Verdict
 

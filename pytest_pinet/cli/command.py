@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import click
 
-from pytest_pinet.errors import sentence
+from pytest_pinet.errors import mistake_in, sentence
 from pytest_pinet.execution.files import exists
 from pytest_pinet.execution.names import nearest, nearest_word, quoted, unknown
 from pytest_pinet.execution.text import for_log
 from pytest_pinet.model.verdict import SKIP
 
+T = TypeVar("T")
 # Every mistake of the user: arguments, options, the lab file.
 MISTAKE = 4
 LAB_ERROR = 2
@@ -226,6 +228,17 @@ _FIRST = re.compile(rf"(\s*)({'|'.join(map(re.escape, _MARKS))})(?=\s)")
 def echo(text: object, err: bool = False, nl: bool = True) -> None:
     """Print a text, cleaned of what a terminal or a CI system would act on."""
     click.echo(for_log(str(text)), err=err, nl=nl)
+
+
+def say(text: object) -> None:
+    """Print a line for the user that is no result: on standard error."""
+    echo(text, err=True)
+
+
+def parsed(option: str, parse: Callable[[str], T], text: str) -> T:
+    """Return the parsed value of an option. Raises ConfigError."""
+    with mistake_in(option):
+        return parse(text.strip())
 
 
 def painted(line: str) -> str:

@@ -207,7 +207,7 @@ def _run(folder: Path, scale: str) -> list[str]:
                     break
                 if verdicts[-1] not in expected:
                     click.echo(_unexpected(verdicts[-1], expected[0]), err=True)
-            _pinet(folder, "report", "--page", "-o", "report.html", "--history", "history.db")
+            _child([*_PINET, "report", "--page", "-o", "report.html", "--history", "history.db"], folder)
         finally:
             use.leave()
             stopped = True
@@ -245,10 +245,6 @@ def _pytest(folder: Path) -> str:
     except (OSError, ValueError):
         return "no result"
     return str(result["verdict"])
-
-
-def _pinet(folder: Path, *words: str) -> None:
-    _child([*_PINET, *words], folder)
 
 
 def _child(argv: Sequence[str], folder: Path) -> int:

@@ -54,16 +54,13 @@ def boards_for(files: tuple[str, ...], lab_file: str, as_json: bool) -> None:
 
     paths: list[str] = []
     for file in files:
+        given = re.split("[\0\n]", sys.stdin.buffer.read().decode("utf-8", "replace")) if file == "-" else [file]
         # git quotes unusual names: "drivers/\303\244.c". None of them is a file of a driver that a board loads.
-        paths += filter(None, (line.strip('"') for line in re.split("[\0\n]", _input()))) if file == "-" else [file]
+        paths += filter(None, (line.strip('"') for line in given))
     boards = found(paths, exact_boards(lab_file))
     if not boards:
         echo(f"nothing to gate: {count(len(paths), 'file')}, and no exact board executes one", err=True)
     print_lines([json.dumps(boards)] if as_json else boards)
-
-
-def _input() -> str:
-    return sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
 @click.command(cls=PinetCommand)
@@ -94,8 +91,8 @@ def _commands(run: RunRecord) -> Iterator[str]:
     for result in run.results[:1]:
         if (exact := result.exact) is None or run.change is None:
             continue
-        sources = [build.source for build in (run.change.a, run.change.b) if build.source is not None]
-        if len(commits := [one.commit for one in sources if COMMIT.fullmatch(one.commit)]) == 2:
+        commits = [build.known_source.commit for build in (run.change.a, run.change.b)]
+        if all(map(COMMIT.fullmatch, commits)):
             words = ["--tree", ".", "--good", commits[0], "--bad", commits[1], "--exact", "--nic", exact.nic]
             yield shlex.join(["pinet", "gate", *words])
         cmdline = (result.build.get("cmdline") or "")[:LONGEST]

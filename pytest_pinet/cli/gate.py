@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.command import ABORT, INTERNAL, INTERRUPTED, MISTAKE, OUTPUT, echo, with_sections
+from pytest_pinet.cli.command import INTERRUPTED, OF_BISECTION, ErrorCodes, echo, with_sections
 from pytest_pinet.cli.config import (
     FILES,
     SECTIONS,
@@ -171,7 +171,7 @@ def _names_tests(words: Sequence[str]) -> bool:
 class RunWatcher:
     """A pytest plugin that stores the outcome of the run. Messages call options as ``spelled`` says."""
 
-    def __init__(self, spelled: Mapping[str, str], has_suite: bool = False) -> None:
+    def __init__(self, spelled: Mapping[str, str], has_suite: bool) -> None:
         self._spelled = dict(spelled)
         # Run the suite everyday if neither the command line nor ``testpaths`` names tests.
         self._has_suite = has_suite
@@ -263,18 +263,17 @@ def code_of(status: int, head: ChangeHeadRecord | None, refused: PinetError | No
     """
     import pytest
 
+    codes = OF_BISECTION if bisect else ErrorCodes()
     if status == pytest.ExitCode.INTERRUPTED:
         return INTERRUPTED
     if status == pytest.ExitCode.USAGE_ERROR:
         if isinstance(refused, OutputError):
-            return ABORT + OUTPUT if bisect else OUTPUT
-        if not bisect:
-            return MISTAKE
-        return SKIP if isinstance(refused, ConfigError) else ABORT + MISTAKE
+            return codes.output
+        return SKIP if bisect and isinstance(refused, ConfigError) else codes.mistake
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
-        return ABORT + MISTAKE if bisect else MISTAKE
+        return codes.mistake
     if status == pytest.ExitCode.INTERNAL_ERROR:
-        return SKIP if bisect else INTERNAL
+        return codes.internal
     if head is None:
         # All tests were skipped.
         return SKIP if bisect else UNDECIDED

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.command import LAB_ERROR, PINET, echo, with_sections
+from pytest_pinet.cli.command import LAB_ERROR, PINET, parsed, say, with_sections
 from pytest_pinet.cli.options import print_lines
-from pytest_pinet.errors import ConfigError, PinetError, mistake_in
+from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.execution.files import is_file
 from pytest_pinet.init.answers import BACKENDS, CONSOLES, PEER_NONE, PEER_RUNNER, POWERS
 
@@ -20,19 +20,14 @@ if TYPE_CHECKING:
     from pytest_pinet.init.desk import Wishes
     from pytest_pinet.init.machine import Login, Machine
 
-T = TypeVar("T")
 
-
-@click.command(
-    cls=with_sections(
-        {
-            "A lab with a labgrid coordinator": [
-                *("--bench", "--coordinator", "--board", "--power", "--console"),
-                *("--switch", "--switch-address", "--switch-family", "--port"),
-            ]
-        }
-    )
+_OF_BENCH = (
+    *("--coordinator", "--board", "--power", "--console"),
+    *("--switch", "--switch-address", "--switch-family", "--port"),
 )
+
+
+@click.command(cls=with_sections({"A lab with a labgrid coordinator": ["--bench", *_OF_BENCH]}))
 @click.argument("logins", metavar="[LOGIN]...", nargs=-1)
 @click.option("-o", "--output", metavar="FILE", help="The lab file to write; by default NAME.yaml. It must not exist.")
 @click.option("--name", metavar="NAME", help="The name of the lab. Default: desk, or bench with --bench.")
@@ -103,17 +98,8 @@ def init(
 
     if is_bench and peer not in (None, PEER_RUNNER, PEER_NONE):
         raise ConfigError(f"--peer {peer}: with --bench, expected {PEER_RUNNER} (this machine) or {PEER_NONE}")
-    of_bench = {
-        "--coordinator": coordinator,
-        "--board": boards,
-        "--power": power,
-        "--console": console,
-        "--switch": backend,
-        "--switch-address": switch_address,
-        "--switch-family": switch_family,
-        "--port": ports,
-    }
-    if not is_bench and (given := [option for option, value in of_bench.items() if value]):
+    values = (coordinator, boards, power, console, backend, switch_address, switch_family, ports)
+    if not is_bench and (given := [option for option, value in zip(_OF_BENCH, values, strict=True) if value]):
         raise ConfigError(f"{given[0]} is for a lab with a labgrid coordinator; add --bench")
     answers = Answers(sys.stdin.isatty(), yes)
     name = name or ("bench" if is_bench else "desk")
@@ -126,7 +112,7 @@ def init(
     if not logins and not is_bench:
         logins = (answers.text("Login of the board, such as pi@192.0.2.5", str, "LOGIN"),)
     texts = [*logins, *([peer] if peer is not None and wishes.peer is None and not is_bench else [])]
-    addresses = [_parsed("LOGIN", parse_login, text) for text in texts]
+    addresses = [parsed("LOGIN", parse_login, text) for text in texts]
     runner = this_machine()
     plan = desk.plan(_look(addresses, keyfile), runner, wishes, answers)
     if is_bench and peer == PEER_RUNNER:
@@ -135,14 +121,14 @@ def init(
     plan = lab_file.with_iperf3(plan, install_iperf3, answers, say)
     if is_bench:
         chosen = bench.Bench(
-            _parsed("--coordinator", bench.parse_coordinator, coordinator) if coordinator else "",
-            dict(_parsed("--board", bench.parse_board, text) for text in boards),
+            parsed("--coordinator", bench.parse_coordinator, coordinator) if coordinator else "",
+            dict(parsed("--board", bench.parse_board, text) for text in boards),
             power or "",
             console or "",
             backend or "",
             switch_address or "",
-            _parsed("--switch-family", bench.parse_family, switch_family) if switch_family else "",
-            dict(_parsed("--port", bench.parse_port, text) for text in ports),
+            parsed("--switch-family", bench.parse_family, switch_family) if switch_family else "",
+            dict(parsed("--port", bench.parse_port, text) for text in ports),
         )
         made = bench.ask(plan.nodes, chosen, answers)
         text = lab_file.bench_text(name, made, plan.nodes, plan.hardware, file)
@@ -157,33 +143,21 @@ def init(
     print_lines(lab_file.next_steps(file, text))
 
 
-def say(text: str) -> None:
-    """Print a line for the user, which is no result."""
-    echo(text, err=True)
-
-
 def _wishes(name: str, peer: str | None, interfaces: Sequence[str], speed: str | None, keyfile: str | None) -> Wishes:
     from pytest_pinet.init.desk import Wishes, speed_of
     from pytest_pinet.model.forms import NAME
 
-    with mistake_in("--name"):
-        NAME.check(name)
+    parsed("--name", NAME.check, name)
     if keyfile is not None and not is_file(Path(keyfile).expanduser()):
         raise ConfigError(f"--keyfile: there is no file {keyfile}")
     return Wishes(
         name,
         peer if peer in (PEER_RUNNER, PEER_NONE) else None,
         dict(text.rpartition("=")[::2] for text in interfaces),
-        None if speed is None else _parsed("--speed", speed_of, speed),
+        None if speed is None else parsed("--speed", speed_of, speed),
         # labgrid reads a relative path from the folder of the lab file.
         keyfile and str(Path(keyfile).expanduser().absolute()),
     )
-
-
-def _parsed(option: str, parse: Callable[[str], T], text: str) -> T:
-    """Return the parsed value of an option. Raises ConfigError."""
-    with mistake_in(option):
-        return parse(text)
 
 
 def _look(logins: Sequence[Login], keyfile: str | None) -> list[Machine]:

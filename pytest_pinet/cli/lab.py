@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pytest_pinet.cli.command import PinetGroup, echo, with_sections
+from pytest_pinet.cli.command import PinetGroup, echo, parsed, say, with_sections
 from pytest_pinet.cli.options import LAB_OPTION, complete_nodes, complete_targets, print_lines
-from pytest_pinet.errors import ConfigError, mistake_in
+from pytest_pinet.errors import ConfigError
 
 if TYPE_CHECKING:
     from pytest_pinet.model.lab import Lab, Scale
@@ -143,8 +143,8 @@ def degrade(target: str, lab_file: str, **faults: Any) -> None:
     """
     from pytest_pinet.model.quantities import Share
 
-    with mistake_in("--loss"):
-        faults["loss"] = None if faults["loss"] is None else Share.parse(faults["loss"]).fraction
+    if faults["loss"] is not None:
+        faults["loss"] = parsed("--loss", Share.parse, faults["loss"]).fraction
     _check_faults(target, faults)
     echo(f"degraded: {', '.join(_ask(lab_file, 'degrade', target=target, **faults))}")
 
@@ -185,7 +185,7 @@ def restore(target: str | None, lab_file: str, without_leases: bool) -> None:
         healed = _ask(lab_file, "restore", target=target)
         done += [f"restored: {', '.join(healed)}"] if healed else []
     if target is None:
-        done += restore_ports(lab_file, lambda text: echo(text, err=True), without_leases)
+        done += restore_ports(lab_file, say, without_leases)
     print_lines(done or [f"{target} has no faults" if target is not None else "nothing to restore"])
 
 
@@ -272,7 +272,7 @@ def card() -> None:
     from pytest_pinet.emulated.image import card_image, check_commands
 
     check_commands()
-    echo(card_image(_report))
+    echo(card_image(say))
 
 
 @emulated.command()
@@ -286,10 +286,10 @@ def kernel(package: str | None) -> None:
     from pytest_pinet.emulated.image import kernel_package, kernels
 
     if package is None:
-        for name in kernels(_report):
+        for name in kernels(say):
             echo(name)
     else:
-        echo(kernel_package(package, _report))
+        echo(kernel_package(package, say))
 
 
 @emulated.command()
@@ -300,8 +300,4 @@ def qemu() -> None:
     """
     from pytest_pinet.exact.qemu import unpack_newer_qemu
 
-    echo(unpack_newer_qemu(_report))
-
-
-def _report(text: str) -> None:
-    echo(text, err=True)
+    echo(unpack_newer_qemu(say))

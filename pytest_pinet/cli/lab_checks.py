@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import sys
 from itertools import chain
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from pytest_pinet.cli.command import MISTAKE, PinetCommand, echo, painted_change
+from pytest_pinet.cli.command import MISTAKE, PinetCommand, echo, say
 from pytest_pinet.cli.options import (
     HISTORY_OPTION,
     LAB_OPTION,
@@ -21,6 +20,7 @@ from pytest_pinet.cli.options import (
     complete_nodes,
     complete_topologies,
     lab_files,
+    print_change,
     print_lines,
     print_result,
 )
@@ -51,7 +51,7 @@ def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
     from pytest_pinet.judge.hardware import ADDRESS, exchangeable
     from pytest_pinet.lab.labgrid.targets import check_file
     from pytest_pinet.report.diagrams import management_lines
-    from pytest_pinet.report.text_wrap import WIDTH, count, text_table, wrap
+    from pytest_pinet.report.text_wrap import count, text_table, wrap
 
     if file is not None and ctx.get_parameter_source("lab_file") is ParameterSource.COMMANDLINE:
         raise click.UsageError(f"two lab files: {file} and --lab {lab_file}; expected one of them", ctx)
@@ -67,19 +67,18 @@ def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
         echo(f"  {count(len(reviewed.baselines), 'baseline')} and {known} in {lab.baselines}")
     for name, where in lab.unset.items():
         note = f"note: line {where.line}: the variable {name} is not set; commands that use a board need its value"
-        echo("\n".join(wrap(note, width=WIDTH, indent="  ")))
+        print_lines(wrap(note, indent="  "))
     if lab.launcher is None:
         for text in chain.from_iterable(map(exchangeable, lab.nodes.values())):
-            echo("\n".join(wrap(f"note: {text}: {ADDRESS}", width=WIDTH, indent="  ")))
+            print_lines(wrap(f"note: {text}: {ADDRESS}", indent="  "))
     rows = [("interface", "NIC", "chip", "Mbit/s", "bus", "switch port")]
     for interface in lab.interfaces():
         nic = f"{lab.nodes[interface.node].board.name}:{interface.label}"
         speed, chip = str(interface.speed_mbps), interface.nic.chip[:18]
         rows.append((str(interface), nic, chip, speed, str(interface.bus), str(interface.port)))
-    for line in text_table(rows, "<  <  <  >  <  <"):
-        echo(f"  {line}")
+    print_lines(f"  {line}" for line in text_table(rows, "<  <  <  >  <  <"))
     for line in management_lines(lab.nodes.values()):
-        echo("\n".join(wrap(line, width=WIDTH, indent="  ")))
+        print_lines(wrap(line, indent="  "))
 
 
 WRONG = 1
@@ -115,7 +114,7 @@ def doctor(lab_file: str, as_json: bool, tryboot: bool, clear: bool, history_url
 
     found: list[tuple[str, Finding]] = []
     checks = TRIAL_BOOT if tryboot else CHECKS
-    for check, findings in examine(lab_file, nodes, lambda text: echo(text, err=True), checks):
+    for check, findings in examine(lab_file, nodes, say, checks):
         found += [(check, finding) for finding in findings]
         print_lines(lines(check, findings) if not as_json else ())
     if not any(finding.mistake for _, finding in found):
@@ -156,10 +155,10 @@ def discover(lab_file: str, write: bool) -> None:
     if write and is_name(lab_file):
         raise ConfigError(f"--write cannot change the packaged lab {lab_file!r}: copy {lab_path(lab_file)} first")
     warnings: list[str] = []
-    found = core.discover(load(lab_file), lambda text: echo(text, err=True), warnings.extend)
+    found = core.discover(load(lab_file), say, warnings.extend)
     places = found.places
     for warning in warnings:
-        echo(warning, err=True)
+        say(warning)
     print_lines([*core.table(places), "", *core.wrong_cables(places)])
     if lines := core.lab_file_lines(found):
         print_lines([f"For {lab_file}, to find each NIC by its address whatever its name:", *lines, ""])
@@ -177,8 +176,7 @@ def discover(lab_file: str, write: bool) -> None:
     before = lab_text.read(lab_file)
     after = lab_text.with_ports(before, lab_file, corrections)
     lab_text.replace(lab_file, after)
-    changed = difflib.unified_diff(before.splitlines(), after.splitlines(), lab_file, lab_file, n=0, lineterm="")
-    print_lines(changed, painted_change)
+    print_change(lab_file, before, after, around=0)
     if len(corrections) < len(wrong):
         sys.exit(WRONG)
 
@@ -226,7 +224,7 @@ def matrix(
     from pytest_pinet.config.labfile import load, refuse_exact_boards
     from pytest_pinet.matrix.expansion import ALL, AS_IT_IS, entries, largest
     from pytest_pinet.model.topology import parse_topology
-    from pytest_pinet.report.diagrams import job_matrix, matrix_records, matrix_text
+    from pytest_pinet.report.diagrams import job_matrix, matrix_record, matrix_text
     from pytest_pinet.session.arguments import check_axes
     from pytest_pinet.tuning.registry import parse_key
 
@@ -248,7 +246,7 @@ def matrix(
     if form is not None:
         print_lines([job_matrix(form, found, runners)])
         return
-    print_result(as_json, lambda: matrix_records(lab, found), lambda: matrix_text(lab, found))
+    print_result(as_json, lambda: [matrix_record(one, lab.limits) for one in found], lambda: matrix_text(lab, found))
 
 
 @click.command(cls=PinetCommand)

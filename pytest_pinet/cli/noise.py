@@ -8,7 +8,7 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.command import INTERRUPTED, PinetCommand, echo, with_sections
+from pytest_pinet.cli.command import INTERRUPTED, PINET, PinetCommand, echo, parsed, say, with_sections
 from pytest_pinet.cli.options import LAB_OPTION, Steps, complete_combinations, print_lines, print_result
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
 from pytest_pinet.execution.files import exists, writing
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_pinet.calibration.selftest import SelftestPlan, SelftestReport
     from pytest_pinet.config.calibration import Calibration
     from pytest_pinet.config.schema import LabOfFile
+    from pytest_pinet.lab.access import LabAccess
     from pytest_pinet.model.combination import Combination
     from pytest_pinet.model.traffic import Traffic
 
@@ -97,8 +98,7 @@ def calibrate(
 
     if length is not None and bitrate is None:
         raise ConfigError(f"--length {length} needs --udp BITRATE, because TCP has no datagrams")
-    with mistake_in("--udp"):
-        rate = Bitrate.parse(bitrate) if bitrate is not None else None
+    rate = parsed("--udp", Bitrate.parse, bitrate) if bitrate is not None else None
     lab = load(lab_file)
     one_way = Direction(direction) if direction is not None else None
     chosen = select_combinations(lab, combinations)
@@ -118,12 +118,12 @@ def calibrate(
         boot_s = max(node.boot_timeout_s for node in combination.nodes) / 2
         total_s += levels.seconds(len(directions), connection_s, boot_s)
         each = f"{levels.connections} connections of {connection_s} s, {' and '.join(map(str, directions))}"
-        echo(f"{combination.id}: {each}", err=True)
+        say(f"{combination.id}: {each}")
     if (days := total_s / 86400) > _MOST_DAYS:
         less = "reduce --connections, --links or --boots, or name fewer combinations"
         raise ConfigError(f"this takes up to {math.ceil(days)} days; expected at most {_MOST_DAYS}: {less}")
     duration = f"{total_s:.0f} s" if total_s < 100 else f"{total_s / 60:.0f} min"
-    echo(f"this takes about {duration} and writes {lab.calibration}", err=True)
+    say(f"this takes about {duration} and writes {lab.calibration}")
     check_writable(lab.calibration)
     if dry_run:
         return
@@ -133,7 +133,7 @@ def calibrate(
         lab, {one: {way: traffic(way) for way in directions} for one, directions in wanted.items()}, levels
     )
     for error in errors:
-        echo(f"pinet: {error}", err=True)
+        say(f"{PINET} {error}")
     print_result(as_json, lambda: [one.as_json() for one in done], lambda: table(done) if done else [])
     if errors:
         sys.exit(INTERRUPTED if interrupted else FAILED)
@@ -150,37 +150,54 @@ def _calibrate(
     from pytest_pinet.calibration.connections import outcome
     from pytest_pinet.config.calibration import write_calibration
     from pytest_pinet.judge.profile import PROFILES
-    from pytest_pinet.lab.access import visit
     from pytest_pinet.report.text_wrap import count
 
     profile = PROFILES[lab.profile]
     done: list[CalibrationOutcome] = []
+
+    def one(here: LabAccess, combination: Combination, steps: Steps) -> None:
+        course = measure(here, combination, wanted[combination], levels, steps)
+        try:
+            found = [outcome(*each, profile, date.today(), course.build) for each in course.figures.items()]
+        except ValueError as error:
+            raise InvalidMeasurement(str(error)) from None
+        write_calibration(lab.calibration, [one.calibration for one in found])
+        done.extend(found)
+        for note in course.notes:
+            steps.say(f"{combination.id}: {note}")
+
+    errors, interrupted = _visit_each(lab, "calibrate", wanted, one, " is not calibrated")
+    if interrupted:
+        errors.append(f"interrupted: {count(len(done), 'complete result')} saved")
+    return done, errors, interrupted
+
+
+def _visit_each(
+    lab: LabOfFile,
+    purpose: str,
+    wanted: Iterable[Combination],
+    one: Callable[[LabAccess, Combination, Steps], None],
+    failed: str = "",
+) -> tuple[list[str], bool]:
+    """Use a lab for one combination after the other. Return an error for each that ``failed``, and if interrupted."""
+    from pytest_pinet.lab.access import visit
+
     errors: list[str] = []
-    interrupted = False
     steps = Steps()
     try:
-        with visit(lab, "calibrate", steps.say, errors.extend) as here:
-            for combination, traffics in wanted.items():
+        with visit(lab, purpose, steps.say, errors.extend) as here:
+            for combination in wanted:
                 try:
-                    course = measure(here, combination, traffics, levels, steps)
-                    found = [
-                        outcome(figure, attempts, profile, date.today(), course.build)
-                        for figure, attempts in course.figures.items()
-                    ]
-                except (LabError, UnsupportedError, InvalidMeasurement, KernelError, ValueError) as error:
-                    errors.append(f"{combination.id} is not calibrated: {error}")
-                    continue
+                    one(here, combination, steps)
+                except (LabError, UnsupportedError, InvalidMeasurement, KernelError) as error:
+                    errors.append(f"{combination.id}{failed}: {error}")
                 finally:
                     here.keep_only(())
-                write_calibration(lab.calibration, [one.calibration for one in found])
-                done += found
-                for note in course.notes:
-                    steps.say(f"{combination.id}: {note}")
+        interrupted = False
     except KeyboardInterrupt:
         interrupted = True
-        errors.append(f"interrupted: {count(len(done), 'complete result')} saved")
     steps.end()
-    return done, errors, interrupted
+    return errors, interrupted
 
 
 def check_writable(path: Path) -> None:
@@ -263,14 +280,11 @@ def selftest(
         total_s += plan.seconds(len(report.ways), report.tolerance)
         reports.append(report)
     names = ", ".join(report.combination.id for report in reports)
-    echo(
-        f"{names}: {(len(plan.reductions) + 1) * repeats} gates each, seed {plan.seed}, about {total_s / 60:.0f} min",
-        err=True,
-    )
+    say(f"{names}: {(len(plan.reductions) + 1) * repeats} gates each, seed {plan.seed}, about {total_s / 60:.0f} min")
     errors, interrupted = _run(lab, plan, reports)
     wrong = _show(reports, as_json)
     for error in errors:
-        echo(f"pinet: {error}", err=True)
+        say(f"{PINET} {error}")
     if errors or wrong:
         sys.exit(INTERRUPTED if interrupted else WRONG)
 
@@ -279,27 +293,18 @@ def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> t
     """Fill the reports. Return a message for each error, and whether a user interrupted it."""
     from pytest_pinet.calibration.selftest import Selftest
     from pytest_pinet.config.calibration import ReferenceData
-    from pytest_pinet.lab.access import visit
 
     # The limits are made here, from values that were just measured.
     known = ReferenceData(lab, gated=False)
-    steps = Steps()
-    errors: list[str] = []
-    interrupted = False
-    try:
-        with visit(lab, "selftest", steps.say, errors.extend) as here:
-            for report in reports:
-                try:
-                    with here.open(report.combination) as link:
-                        Selftest(here, link, plan, known, steps, steps.say).run(report)
-                except (LabError, UnsupportedError, InvalidMeasurement, KernelError) as error:
-                    errors.append(f"{report.combination.id}: {error}")
-                finally:
-                    here.keep_only(())
-    except KeyboardInterrupt:
-        interrupted = True
+    wanted = {report.combination: report for report in reports}
+
+    def one(here: LabAccess, combination: Combination, steps: Steps) -> None:
+        with here.open(combination) as link:
+            Selftest(here, link, plan, known, steps, steps.say).run(wanted[combination])
+
+    errors, interrupted = _visit_each(lab, "selftest", wanted, one)
+    if interrupted:
         errors.append("interrupted: only the gates before the interruption are counted")
-    steps.end()
     return errors, interrupted
 
 
@@ -339,8 +344,7 @@ def _calibrated(combination: Combination, calibration: Mapping[str, Calibration]
 def _share(option: str, text: str) -> float:
     from pytest_pinet.model.quantities import Share
 
-    with mistake_in(option):
-        share = Share.parse(text).fraction
+    share = parsed(option, Share.parse, text).fraction
     if not 0 < share <= _MOST:
         raise ConfigError(f"{option} {text.strip()}: expected a share above 0%, at most {_MOST:.0%}")
     return share

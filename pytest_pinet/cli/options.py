@@ -20,7 +20,7 @@ from click.shell_completion import BashComplete, add_completion_class, get_compl
 from pytest_pinet.cli import COMPLETE
 from pytest_pinet.cli.command import PinetCommand, echo, painted, painted_change
 from pytest_pinet.errors import ConfigError, PinetError, Where
-from pytest_pinet.execution.files import write_file, writing
+from pytest_pinet.execution.files import exists, write_file, writing
 from pytest_pinet.execution.names import shown
 from pytest_pinet.execution.text import cleaned, for_log
 from pytest_pinet.session.option_table import SETTINGS
@@ -118,10 +118,6 @@ def _of_lab(names: Callable[[LabOfFile], Iterable[str]]) -> Completer:
     return complete
 
 
-def _boards(lab: LabOfFile) -> list[str]:
-    return [node.board.name for node in lab.nodes.values()]
-
-
 def _nics(lab: LabOfFile) -> list[str]:
     from pytest_pinet.model.lab import names_of
 
@@ -147,7 +143,7 @@ def _targets(lab: LabOfFile) -> list[str]:
 
 
 complete_nodes = _of_lab(lambda lab: lab.nodes)
-complete_boards = _of_lab(_boards)
+complete_boards = _of_lab(lambda lab: (node.board.name for node in lab.nodes.values()))
 complete_nics = _of_lab(_nics)
 complete_topologies = _of_lab(_topologies)
 complete_combinations = _of_lab(_combinations)
@@ -208,16 +204,22 @@ def last_option(default: int, text: str, least: int = 1) -> Callable[[FC], FC]:
     )
 
 
+def has_history(url: str) -> bool:
+    """Return whether a command can read this history: none is made before the first run, and it can be off."""
+    from pytest_pinet.history.history import OFF
+
+    return url.lower() not in OFF and (url != DEFAULT_HISTORY or exists(url))
+
+
 def print_lines(lines: Iterable[str], paint: Callable[[str], str] = painted) -> None:
     """Print each line on stdout, with colours on a terminal."""
     for line in lines:
         echo(paint(line))
 
 
-def print_change(path: Path, before: str, after: str) -> None:
-    """Print what changed in a file as a unified diff."""
-    name = str(path)
-    changed = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
+def print_change(name: str, before: str, after: str, around: int = 3) -> None:
+    """Print what changed in a file as a unified diff, with so many lines around each change."""
+    changed = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, n=around, lineterm="")
     print_lines(changed, painted_change)
 
 
@@ -226,18 +228,16 @@ def print_result(as_json: bool, records: Callable[[], object], lines: Callable[[
     print_lines([json.dumps(records(), indent=1)] if as_json else lines())
 
 
-def write_output(
-    texts: Iterable[str], output: str | None, option: str = "-o", clean: Callable[[str], str] = for_log
-) -> None:
+def write_output(texts: Iterable[str], output: str | None, clean: Callable[[str], str] = for_log) -> None:
     """Print texts, which ``clean`` cleans, or write them to a file, all or nothing. Raises ConfigError."""
     if output is None or output == "-":
         for text in texts:
             click.echo(clean(text), nl=False)
         return
     if not output:
-        raise ConfigError(f"{option} is empty; expected the name of a file")
+        raise ConfigError("-o is empty; expected the name of a file")
     path = Path(output)
-    with writing(output, option):
+    with writing(output, "-o"):
         # A file may end in the log of a CI system, too: it is that log (/dev/stdout), or a job prints it.
         # Texts are written one by one, because a history can exceed the memory.
         # Only terminals have colours.

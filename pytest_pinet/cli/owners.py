@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_pinet.cli.command import PinetCommand, echo
-from pytest_pinet.cli.options import HISTORY_OPTION, print_result, write_output
+from pytest_pinet.cli.options import HISTORY_OPTION, has_history, print_result, write_output
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.execution.files import exists, is_file
+from pytest_pinet.execution.files import is_file
 from pytest_pinet.execution.names import quoted
 
 if TYPE_CHECKING:
@@ -111,10 +111,9 @@ def _drivers(what: str, history_url: str) -> list[str]:
 
 
 def _drivers_of_history(what: str, history_url: str) -> list[str]:
-    from pytest_pinet.cli.options import DEFAULT_HISTORY
-    from pytest_pinet.history.history import OFF, open_history
+    from pytest_pinet.history.history import open_history
 
-    if history_url.lower() in OFF or (history_url == DEFAULT_HISTORY and not exists(history_url)):
+    if not has_history(history_url):
         return []
     drivers: dict[str, None] = {}
     with open_history(history_url) as store:
@@ -138,7 +137,7 @@ def write_mail(run: str | None, tree: Path | None, output: Path) -> None:
     kernel = KernelTree(tree) if tree is not None else None
     worst = worst_result(record, head)
     owner, trouble = _owner(head, worst.build.get("driver") or "", kernel)
-    commits = [build.source.commit if build.source is not None else "" for build in (head.a, head.b)]
+    commits = [build.known_source.commit for build in (head.a, head.b)]
     client = _raw(folder, next((name for name in worst.files if name.endswith("client.cmd")), ""))
     facts = MailFacts(owner=owner, sender=_sender(), configs=_configs(folder), client=client)
     if kernel is not None and commits[1]:
@@ -174,8 +173,8 @@ def _owner(head: ChangeHeadRecord, driver: str, kernel: KernelTree | None) -> tu
     from pytest_pinet.builds.kernel_tree import owner_of
 
     try:
-        if kernel is not None and head.b.source is not None and head.b.source.commit:
-            return kernel.owner_of_commit(head.b.source.commit), ""
+        if kernel is not None and (commit := head.b.known_source.commit):
+            return kernel.owner_of_commit(commit), ""
         return owner_of(driver, kernel), ""
     except ConfigError as error:
         return None, f"the mail has no maintainers: {error}"

@@ -14,16 +14,15 @@ import click
 from click.core import ParameterSource
 
 from pytest_pinet.cli.command import PinetCommand, echo
-from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, configured, lab_files, last_option, write_output
+from pytest_pinet.cli.options import HISTORY_OPTION, configured, has_history, lab_files, last_option, write_output
 from pytest_pinet.cli.owners import TREE_OPTION, write_mail
 from pytest_pinet.errors import ConfigError, sentence
-from pytest_pinet.execution.files import exists, is_folder
+from pytest_pinet.execution.files import is_folder
 from pytest_pinet.execution.text import parse_json
 
 if TYPE_CHECKING:
     from pytest_pinet.config.schema import LabOfFile
     from pytest_pinet.history.points import StoredRun
-    from pytest_pinet.model.record.result import RunRecord
     from pytest_pinet.report.allure.tool import Allure
     from pytest_pinet.report.trends import FigureSeries
 
@@ -127,7 +126,8 @@ def report(
         gated, folder = changed or (None, None)
         text = own_page(found, datetime.now(UTC), gated, links, gates, folder, lab is not None)
         write_output([text], str(output))
-        made_by += f", with 1 change of {_metrics(gated)}" if gated is not None else ""
+        if gated is not None and gated.change is not None:
+            made_by += f", with 1 change of {count(len(gated.change.entries), 'metric')}"
     size = sum(path.stat().st_size for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file())
     seconds = time.monotonic() - began
     series = sum(bool(one.measured) for one in found)
@@ -142,20 +142,14 @@ def report(
 def _series(url: str, lab: LabOfFile | None, last: int) -> tuple[list[FigureSeries], list[StoredRun]]:
     """Return the series and the gates of the history; without a history the series of the run folders."""
     from pytest_pinet.config.baselines import Reviewed, load_reviewed
-    from pytest_pinet.history.history import OFF, open_history
+    from pytest_pinet.history.history import open_history
     from pytest_pinet.report.trends import all_series, series_of_runs
 
     reviewed = load_reviewed(lab) if lab is not None else Reviewed()
-    if url.lower() in OFF or (url == DEFAULT_HISTORY and not exists(url)):
+    if not has_history(url):
         return series_of_runs(Path.cwd(), reviewed, last), []
     with open_history(url, reviewed=reviewed) as history:
         return all_series(history, last), history.gates(_GATES)
-
-
-def _metrics(gated: RunRecord) -> str:
-    from pytest_pinet.report.text_wrap import count
-
-    return count(len(gated.change.entries) if gated.change is not None else 0, "metric")
 
 
 def _by_allure(allure: Allure, results: Path, found: list[FigureSeries], output: Path) -> Path:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.command import DefaultGroup, PinetCommand, echo
+from pytest_pinet.cli.command import DefaultGroup, PinetCommand, echo, parsed
 from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, MOST_RUNS, last_option, print_change, print_result
 from pytest_pinet.cli.owners import who
-from pytest_pinet.errors import ConfigError, Where, mistake_in
+from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.files import exists
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def accept(
         ]
     good = [one.baseline for one in found if one.baseline is not None]
     for path, before, after in _changed(lab.baselines, reviewed.baselines, good, dry_run):
-        print_change(path, before, after)
+        print_change(str(path), before, after)
     for one in found:
         echo(_line(one), err=True)
     if not good:
@@ -106,19 +106,16 @@ def accept(
 
 def _line(one: Candidate) -> str:
     from pytest_pinet.history.accepting import BELOW_BASELINE
+    from pytest_pinet.report.text_wrap import count
 
-    refused = ", ".join(f"{count} {why}" for why, count in sorted(one.refused.items()))
+    refused = ", ".join(f"{number} {why}" for why, number in sorted(one.refused.items()))
     left_out = f"; left out: {refused}" if refused else ""
     if one.baseline is None:
-        hint = ""
-        if BELOW_BASELINE in one.refused:
-            hint = "\n  if the lower level is the new normal, accept it with --lower"
-        return f"{one.figure}: not accepted: {one.why}{left_out}{hint}"
+        hint = "\n  if the lower level is the new normal, accept it with --lower"
+        return f"{one.figure}: not accepted: {one.why}{left_out}{hint if BELOW_BASELINE in one.refused else ''}"
     spread = f"spread between runs {one.spread * 100:.2f} %"
-    days = f"{one.days} day{'' if one.days == 1 else 's'}"
-    return (
-        f"{one.figure}: {one.baseline.value}, {len(one.baseline.runs)} runs of {days}, {spread}{left_out}{_more(one)}"
-    )
+    runs = f"{len(one.baseline.runs)} runs of {count(one.days, 'day')}"
+    return f"{one.figure}: {one.baseline.value}, {runs}, {spread}{left_out}{_more(one)}"
 
 
 def _more(one: Candidate) -> str:
@@ -171,9 +168,6 @@ def _changed(
     return changes
 
 
-T = TypeVar("T")
-
-
 @click.command(cls=PinetCommand, short_help="Write that a loss is known, and who works on it.")
 @LAB_OPTION
 @HISTORY_OPTION
@@ -218,8 +212,8 @@ def acknowledge(
     from pytest_pinet.report.text_wrap import count
 
     today = datetime.now(UTC).date()
-    person, day = _parsed("--owner", parse_line, owner), _parsed("--until", parse_date, until)
-    url = _parsed("--link", parse_link, link)
+    person, day = parsed("--owner", parse_line, owner), parsed("--until", parse_date, until)
+    url = parsed("--link", parse_link, link)
     if day < today:
         raise ConfigError(f"--until: {day} is in the past; expected today or a later day")
     lab = load(lab_file, in_use=False)
@@ -239,17 +233,12 @@ def acknowledge(
     path = lab.baselines / ACKNOWLEDGED
     before = path.read_text(encoding="utf-8") if exists(path) else ""
     after = acknowledged_text([*(dict(reviewed.acknowledged) | new).values()])
-    print_change(path, before, after)
+    print_change(str(path), before, after)
     for one in losses:
         echo(f"{one.figure}: {size_text(one, today)}", err=True)
     if not dry_run:
         write_entries(path, after)
         echo(f"{count(len(new), 'entry', 'entries')} written to {path}: review and commit the file", err=True)
-
-
-def _parsed(option: str, parse: Callable[[object], T], text: str) -> T:
-    with mistake_in(option):
-        return parse(text.strip())
 
 
 OPEN = 1

@@ -54,6 +54,14 @@ def read_results(path: Path) -> RunRecord:
     return record
 
 
+def named_run(what: str, example: str = f" such as {LATEST}") -> tuple[RunRecord, Path]:
+    """Return the run of a path, and its folder. Raises ConfigError."""
+    path = results_file(what)
+    if path is None:
+        raise ConfigError(f"there is no {what!r}; expected a results.json or a run folder{example}")
+    return read_results(path), path.parent
+
+
 def side_of(what: str, history_url: str) -> RunSet:
     """Return the points that ``what`` names. Raises ConfigError."""
     path = results_file(what)
@@ -108,10 +116,6 @@ def latest_change(runs: Path) -> tuple[RunRecord, Path] | None:
         if isinstance(data, dict) and "change" in data:
             return run_of(data, str(path)), path.parent
     return None
-
-
-if TYPE_CHECKING:
-    from pytest_pinet.history.store import HistoryStore
 
 
 def results_of(history: HistoryStore, lab: str, names: Sequence[str]) -> list[str]:

@@ -13,11 +13,11 @@ import click
 
 from pytest_pinet.cli.command import DefaultGroup, PinetCommand, echo
 from pytest_pinet.cli.options import (
-    DEFAULT_HISTORY,
     HISTORY_OPTION,
     OUTPUT_OPTION,
     FiniteRange,
     configured,
+    has_history,
     print_lines,
     print_result,
     write_output,
@@ -46,24 +46,15 @@ def summary(what: str, form: str, history_url: str, output: str | None) -> None:
     FILE is a results.json or a run folder; the default is the last run in this folder. If the history has runs of the
     same lab, the summary also lists its losses that did not recover (see pinet losses).
     """
-    from pytest_pinet.cli.run_selection import read_results, results_file
-    from pytest_pinet.report.change_table import change_lines, emulated_words
-    from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
-    from pytest_pinet.report.terminal import summary_table
-    from pytest_pinet.report.text_wrap import wrap
+    from pytest_pinet.cli.run_selection import named_run
+    from pytest_pinet.report.markdown import summary_markdown
 
-    path = results_file(what)
-    if path is None:
-        raise ConfigError(f"there is no {what!r}; expected a results.json or a run folder such as .pinet/latest")
-    run = read_results(path)
+    run, _ = named_run(what)
     losses = _losses(run, history_url)
     if form == "md":
         write_output([summary_markdown(run, losses=losses)], output)
         return
-    lines = [verdict_in_words(run), "", *summary_table(run.results, run.skipped)]
-    if run.change is not None:
-        lines = [*change_lines(run.change, run.skipped, results=run.results), *wrap(emulated_words(run), hanging="  ")]
-    lines += ["", *losses] if losses else []
+    lines = [*_lines(run), *(["", *losses] if losses else [])]
     if output is None:
         print_lines(lines)
     else:
@@ -74,12 +65,10 @@ def _losses(run: RunRecord, history_url: str) -> list[str]:
     """Return lines about the losses of the run's lab; none without a history or the lab file."""
     from pytest_pinet.config.lab_path import is_name
     from pytest_pinet.config.labfile import load
-    from pytest_pinet.history.history import OFF
     from pytest_pinet.report.sentences import read_losses, short_lines
 
     file = configured("lab") or run.lab_file
-    no_history = history_url.lower() in OFF or (history_url == DEFAULT_HISTORY and not exists(history_url))
-    if no_history or not (is_name(file) or is_file(file)):
+    if not has_history(history_url) or not (is_name(file) or is_file(file)):
         return []
     today = datetime.now(UTC).date()
     try:
@@ -88,9 +77,6 @@ def _losses(run: RunRecord, history_url: str) -> list[str]:
     except ConfigError as error:
         # The results are worth a summary, whatever is wrong with other files.
         return [f"losses are not known: {error}"]
-
-
-LATEST = ".pinet/latest"
 
 
 @click.command(cls=PinetCommand)
@@ -106,17 +92,11 @@ def published(runs: tuple[str, ...], output: str | None, complete: bool) -> None
     Exit code: 0 if no result is off; 1 if a result is off, unless the source itself doubts its value.
     """
     from pytest_pinet.catalogue.published import published as published_values
-    from pytest_pinet.cli.run_selection import read_results, results_file
+    from pytest_pinet.cli.run_selection import LATEST, named_run
     from pytest_pinet.published.table import EMULATED, page, rows, summary, table
     from pytest_pinet.report.sentences import scale_text
 
-    read = []
-    for run in runs or (LATEST,):
-        path = results_file(run)
-        if path is None:
-            raise ConfigError(f"there is no {run!r}; expected a results.json or a run folder such as {LATEST}")
-        read.append(read_results(path))
-    read.sort(key=lambda run: run.started)
+    read = sorted((named_run(what)[0] for what in runs or (LATEST,)), key=lambda run: run.started)
     kinds, labs = {run.figures for run in read}, {run.lab for run in read}
     if len(kinds) > 1 or len(labs) > 1:
         which = " and ".join(sorted(kinds if len(kinds) > 1 else labs))
@@ -207,41 +187,35 @@ def merge(runs: tuple[str, ...], error_rate: float, history_url: str | None) -> 
     Exit code: 0 if the build may be merged; 1 if it is slower or broken; 2 if a lab failed; 3 if there is no decision,
     also if a shard is missing or a test died; 4 for wrong arguments, such as runs of different builds.
     """
-    from pytest_pinet.cli.run_selection import read_results, results_file
+    from pytest_pinet.cli.run_selection import named_run
     from pytest_pinet.report.merged_run import Shard, exit_code, merged_run
     from pytest_pinet.report.run_folder import RunFolder
 
     shards: list[Shard] = []
     sources: list[Path] = []
     for number, what in enumerate(runs, 1):
-        path = results_file(what)
-        if path is None:
-            raise ConfigError(f"there is no {what!r}; expected a results.json or a run folder")
-        shards.append(Shard(read_results(path), what, f"shard-{number}"))
-        sources.append(path.parent)
+        shard, source = named_run(what, example="")
+        shards.append(Shard(shard, what, f"shard-{number}"))
+        sources.append(source)
     run = merged_run(shards, error_rate / 100)
     folder = RunFolder.create(Path.cwd(), datetime.now(UTC))
-    for shard, source in zip(shards, sources, strict=True):
-        _copy_files(shard, source, folder.path)
-        _copy_configs(shard.run, source, folder.path)
+    for one, source in zip(shards, sources, strict=True):
+        # A shard that brought only its results.json has no raw files.
+        for name in dict.fromkeys(name for result in one.run.results for name in result.files):
+            _copy(source, name, folder.path / one.folder)
+        _copy_configs(one.run, source, folder.path)
     folder.write_results(run)
     if trouble := _keep(history_url, run, shards, folder.path):
         echo(f"pinet: {trouble}", err=True)
-    print_lines(_lines(run, folder.path))
+    print_lines(_lines(run, str(folder.path.relative_to(Path.cwd()))))
     sys.exit(exit_code(run))
-
-
-def _copy_files(shard: Shard, source: Path, folder: Path) -> None:
-    """Copy the raw files that the results name. A shard that brought only its results.json has none."""
-    for name in dict.fromkeys(name for result in shard.run.results for name in result.files):
-        _copy(source, name, folder / shard.folder)
 
 
 def _copy_configs(run: RunRecord, source: Path, folder: Path) -> None:
     """Copy the kernel configurations of both builds, which are the same in each shard."""
     builds = (run.change.a, run.change.b) if run.change is not None else ()
-    for name in [build.source.config for build in builds if build.source is not None and build.source.config]:
-        if not exists(folder / name):
+    for name in (build.known_source.config for build in builds):
+        if name and not exists(folder / name):
             _copy(source, name, folder)
 
 
@@ -269,16 +243,16 @@ def _keep(url: str | None, run: RunRecord, shards: list[Shard], folder: Path) ->
     return keep_run(url, run, folder)
 
 
-def _lines(run: RunRecord, folder: Path) -> list[str]:
+def _lines(run: RunRecord, folder: str | None = None) -> list[str]:
+    """Return a run as text: the answer of a gate, or else the table of its results."""
     from pytest_pinet.report.change_table import change_lines, emulated_words
     from pytest_pinet.report.markdown import verdict_in_words
     from pytest_pinet.report.terminal import summary_table
     from pytest_pinet.report.text_wrap import wrap
 
-    shown = str(folder.relative_to(Path.cwd()))
     if run.change is None:
-        return [verdict_in_words(run), "", *summary_table(run.results, run.skipped, run_folder=shown)]
-    lines = change_lines(run.change, run.skipped, run_folder=shown, results=run.results)
+        return [verdict_in_words(run), "", *summary_table(run.results, run.skipped, run_folder=folder)]
+    lines = change_lines(run.change, run.skipped, run_folder=folder, results=run.results)
     return lines + wrap(emulated_words(run), hanging="  ")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import click
 
-from pytest_pinet.cli.command import echo
+from pytest_pinet.cli.command import say
 from pytest_pinet.errors import BuildError, ConfigError
 
 if TYPE_CHECKING:
@@ -56,11 +56,6 @@ def kernel_config(config: str | None, given: Mapping[str, object]) -> KernelConf
         return small_config()
     boards = exact_boards(str(given["pinet_lab"] or DEFAULT))
     return small_config({boards[name].nic.driver for name in chosen(list(boards), nics, "--nic")})
-
-
-def say(text: str) -> None:
-    """Print progress."""
-    echo(text, err=True)
 
 
 @contextmanager

@@ -6,15 +6,14 @@ import math
 import re
 import sys
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.command import LAB_ERROR, echo, with_sections
+from pytest_pinet.cli.command import LAB_ERROR, parsed, say, with_sections
 from pytest_pinet.cli.options import LAB_OPTION, complete_nodes, print_lines
-from pytest_pinet.errors import ConfigError, PinetError, mistake_in
+from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.model.verdict import GATE, gated
 
 if TYPE_CHECKING:
@@ -85,12 +84,9 @@ def watch(
 
     if report:
         _end(tally(read(folder)))
-    with mistake_in("--for"):
-        seconds = math.inf if length is None else parse_duration(length)
-    with mistake_in("--traffic"):
-        pause_s = None if traffic is None else parse_duration(traffic)
-    with mistake_in("--turn"):
-        turn_s = parse_duration(turn)
+    seconds = math.inf if length is None else parsed("--for", parse_duration, length)
+    pause_s = None if traffic is None else parsed("--traffic", parse_duration, traffic)
+    turn_s = parsed("--turn", parse_duration, turn)
     rate = _rate(limit) if limit is not None else None
     lab = load(lab_file)
     refuse_exact_boards(lab)
@@ -103,7 +99,6 @@ def watch(
         chosen = list({node.name: node for one in wanted for node in one.nodes}.values())
     about = {"lab": lab.name, "nodes": sorted(node.name for node in chosen), "keys": options.keys if options else []}
     builds = [options.name(one) for one in Side] if options is not None else []
-    say = partial(echo, err=True)
     trouble: list[str] = []
     failed = False
     with closing(Journal(folder)) as journal:

@@ -44,7 +44,9 @@ def resolve(text: str, path: str, in_use: bool = False) -> LabOfFile:
     lab = _build(data["pinet"], _targets(data, document), document)
     if in_use:
         refuse_exact_boards(lab)
-    check_labgrid_keys(document, used_targets(lab), all_set=in_use and lab.launcher is None)
+    # The machine that pytest runs on has no target.
+    used = [node.target for node in lab.nodes.values() if not node.runner]
+    check_labgrid_keys(document, used, all_set=in_use and lab.launcher is None)
     return replace(lab, unset=unset_variables(document)) if lab.launcher is None else lab
 
 
@@ -76,11 +78,6 @@ def _top_level(document: Document) -> dict[str, object]:
         hint = f"; did you mean '{near}'?" if near else ""
         raise ConfigError(f"the key 'pinet' is missing{hint}; expected {WHAT}", document.key(()))
     return data
-
-
-def used_targets(lab: Lab) -> list[str]:
-    """Return labgrid's targets that the nodes of this lab use. The machine that pytest runs on has none."""
-    return [node.target for node in lab.nodes.values() if not node.runner]
 
 
 def _targets(data: dict[str, object], document: Document) -> dict[str, object] | None:

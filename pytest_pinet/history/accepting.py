@@ -143,7 +143,10 @@ def connections_of(points: Sequence[Point]) -> list[list[tuple[RunPlace, Bitrate
     (`judge.starts`).
     """
     each = [(number, one) for number, point in enumerate(points) for one in point.connections if not one.excluded]
-    shown = shows_level([_started(one) for _, one in each])
+    shown = shows_level([
+        Started(one.slow_start_s, one.level_bps is not None, one.goodput_bps, one.slow_start_s + one.seconds)
+        for _, one in each
+    ])  # fmt: skip
     found = [
         [(_place(point, ConnectionRecord()), Bitrate(point.kind.rate(value))) for value in point.values[:_CONNECTIONS]]
         for point in points
@@ -152,10 +155,6 @@ def connections_of(points: Sequence[Point]) -> list[list[tuple[RunPlace, Bitrate
         if shows and len(found[number]) < _CONNECTIONS:
             found[number].append((_place(points[number], one), Bitrate(float(round(one.goodput_bps)))))
     return found
-
-
-def _started(one: ConnectionRecord) -> Started:
-    return Started(one.slow_start_s, one.level_bps is not None, one.goodput_bps, one.slow_start_s + one.seconds)
 
 
 def _place(point: Point, one: ConnectionRecord) -> RunPlace:

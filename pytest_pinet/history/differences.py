@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.judge.difference import ABSENT, NOTHING
 
 Build = Mapping[str, str | None]
@@ -30,9 +31,7 @@ def names_of(builds: Sequence[Build]) -> list[str]:
     Values that a build lacks are no difference.
     """
     names = [name_of(build) for build in builds]
-    alike: dict[str, list[Build]] = {}
-    for name, build in zip(names, builds, strict=True):
-        alike.setdefault(name, []).append(build)
+    alike = grouped(zip(names, builds, strict=True))
     differing = {name: _differing(own) if len(own) > 1 else [] for name, own in alike.items()}
     return [_whole_name(name, build, differing[name]) for name, build in zip(names, builds, strict=True)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, count, pairwise
 
@@ -47,6 +47,14 @@ class Drift:
     end: int
     size: float
 
+    def line(self, length: int) -> list[float]:
+        """Return 0 before the drift, its size after it, and a straight line in between."""
+        rise, size = self.end - self.begin, self.size
+        return [0.0] * self.begin + [size * (step / rise) for step in range(rise)] + [size] * (length - self.end)
+
+    def removed_from(self, values: Sequence[float]) -> list[float]:
+        return list(map(operator.sub, values, self.line(len(values))))
+
 
 @dataclass(frozen=True)
 class SeriesCourse:
@@ -57,8 +65,8 @@ class SeriesCourse:
     levels: tuple[float, ...]
 
 
-# Begin and end of a drift, its size, and the jumps beside it.
-DriftWithJumps = tuple[tuple[int, int], float, list[LevelShift]]
+# A drift, and the jumps beside it.
+DriftWithJumps = tuple[Drift, list[LevelShift]]
 
 
 def course_of(rates: Sequence[float], matters: float = MATTERS) -> SeriesCourse:
@@ -77,16 +85,15 @@ def course(logs: Sequence[float], certain: float = CERTAIN, matters: float = MAT
     if len(logs) < 2 * LEAST_LENGTH or not (found or shifts(series, certain * _HINT, matters)):
         # A drift that matters shows up as jumps at first, if only as uncertain ones: without them there is no drift.
         return jumped
-    best, least = jumped, _cost(values, cuts, 0.0, ()) - _MARGIN
-    starts: list[DriftWithJumps] = [(*_best_ramp(values, ()), [])]
-    starts += [(*_best_ramp(values, cuts), found)] if cuts else []
-    for ramp, size, own in (starts[0], *(_together(logs, values, start, slow * _BESIDE, matters) for start in starts)):
-        cost = _cost(values, [shift.at for shift in own], size, ramp)
-        if cost < least and _is_drift(values, own, ramp, size, slow, matters):
-            line = [size * part for part in _ramp(len(values), ramp)]
-            flat = [value - part for value, part in zip(values, line, strict=True)]
-            fitted = [a + b for a, b in zip(levels(flat, [shift.at for shift in own]), line, strict=True)]
-            best, least = SeriesCourse(tuple(own), Drift(*ramp, size), tuple(fitted)), cost
+    best, least = jumped, _cost(values, cuts, _JUMP * len(cuts)) - _MARGIN
+    starts: list[DriftWithJumps] = [(_best_drift(values, ()), [])]
+    starts += [(_best_drift(values, cuts), found)] if cuts else []
+    for drift, own in (starts[0], *(_together(logs, values, start, slow * _BESIDE, matters) for start in starts)):
+        cuts, flat = [shift.at for shift in own], drift.removed_from(values)
+        cost = _cost(flat, cuts, _JUMP * len(cuts) + _DRIFT)
+        if cost < least and abs(drift.size) >= matters and _is_certain(drift, flat, cuts, slow):
+            fitted = map(operator.add, levels(flat, cuts), drift.line(len(flat)))
+            best, least = SeriesCourse(tuple(own), drift, tuple(fitted)), cost
     return best
 
 
@@ -94,46 +101,33 @@ def _together(
     logs: Sequence[float], values: Sequence[float], start: DriftWithJumps, certain: float, matters: float
 ) -> DriftWithJumps:
     """Find a drift and the jumps beside it, alternately: each one while the other is removed."""
-    ramp, size, own = start
+    drift, own = start
     cuts = [shift.at for shift in own]
     for _ in range(_ROUNDS):
-        line = [size * part for part in _ramp(len(values), ramp)]
-        own = shifts(Readings(list(map(operator.sub, logs, line))), certain, matters)
+        own = shifts(Readings(drift.removed_from(logs)), certain, matters)
         before, cuts = cuts, [shift.at for shift in own]
         if cuts == before:
             break
-        ramp, size = _best_ramp(values, cuts)
-    return ramp, size, own
+        drift = _best_drift(values, cuts)
+    return drift, own
 
 
-def _ramp(length: int, ramp: tuple[int, int]) -> list[float]:
-    """Return 0 before the drift, 1 after it, and a straight line in between."""
-    begin, end = ramp
-    rise = end - begin
-    return [0.0] * begin + [step / rise for step in range(rise)] + [1.0] * (length - end)
-
-
-def _best_ramp(values: Sequence[float], cuts: Sequence[int]) -> tuple[tuple[int, int], float]:
+def _best_drift(values: Sequence[float], cuts: Sequence[int]) -> Drift:
     """Find where a drift beside these jumps fits best: first on a coarse grid, then to single runs."""
     length = len(values)
     step = max(length // _GRID, 1)
-    fit = _RampFit(_without_levels(values, cuts), cuts)
+    fit = _DriftFit(_without_levels(values, cuts), cuts)
     places = [*range(0, length - 1, step), length - 1]
-    best = max((fit.gain(a, b) for a in places for b in places if b - a >= LEAST_LENGTH), key=lambda one: one[0])
+    best = fit.best((a, b) for a in places for b in places)
     while step > 1:
         step = max(step // 2, 1)
-        begin, end = best[1]
-        near = (
-            (a, b)
-            for a in (begin - step, begin, begin + step)
-            for b in (end - step, end, end + step)
-            if a >= 0 and b < length and b - a >= LEAST_LENGTH
-        )
-        best = max((fit.gain(*ramp) for ramp in near), key=lambda one: one[0])
-    return best[1], best[2]
+        begins = [begin for begin in (best.begin - step, best.begin, best.begin + step) if begin >= 0]
+        ends = [end for end in (best.end - step, best.end, best.end + step) if end < length]
+        best = fit.best((a, b) for a in begins for b in ends)
+    return best
 
 
-class _RampFit:
+class _DriftFit:
     """How well drifts fit a series without its levels. Running sums make each drift cheap: hundreds are tried."""
 
     def __init__(self, flat: Sequence[float], cuts: Sequence[int]) -> None:
@@ -141,8 +135,14 @@ class _RampFit:
         self._sums = [0.0, *accumulate(flat)]
         self._weighted = [0.0, *accumulate(map(operator.mul, flat, count()))]
 
-    def gain(self, begin: int, end: int) -> tuple[float, tuple[int, int], float]:
-        """Return how much a drift lowers the sum of squares, its place and its size (Frisch-Waugh)."""
+    def best(self, places: Iterable[tuple[int, int]]) -> Drift:
+        """Return the drift at the best of these places that are far enough apart."""
+        gains = ((*self._gain(a, b), a, b) for a, b in places if b - a >= LEAST_LENGTH)
+        _, size, begin, end = max(gains, key=lambda one: one[0])
+        return Drift(begin, end, size)
+
+    def _gain(self, begin: int, end: int) -> tuple[float, float]:
+        """Return how much a drift lowers the sum of squares, and its size (Frisch-Waugh)."""
         rise, after, sums, weighted = end - begin, end + 1, self._sums, self._weighted
         # The sum of the line's values before each edge, and of its squares. It is 0 before the drift and 1 after it.
         lines = [
@@ -153,38 +153,25 @@ class _RampFit:
         for (a, b), (low, high) in zip(pairwise(self._edges), pairwise(lines), strict=True):
             squares -= (high - low) ** 2 / (b - a)
         if squares < 1e-12:
-            return 0.0, (begin, end), 0.0
+            return 0.0, 0.0
         risen = weighted[after] - weighted[begin] - begin * (sums[after] - sums[begin])
         product = risen / rise + sums[-1] - sums[after]
-        return product * product / squares, (begin, end), product / squares
+        return product * product / squares, product / squares
 
 
 def _without_levels(values: Sequence[float], cuts: Sequence[int]) -> list[float]:
     return [value - level for value, level in zip(values, levels(values, cuts), strict=True)]
 
 
-def _cost(values: Sequence[float], cuts: Sequence[int], size: float, ramp: tuple[int, int] | tuple[()]) -> float:
-    """Return the Bayesian information criterion. Correlated neighbours count less."""
-    line = [size * part for part in _ramp(len(values), ramp)] if ramp else [0.0] * len(values)
-    flat = [value - part for value, part in zip(values, line, strict=True)]
+def _cost(flat: Sequence[float], cuts: Sequence[int], parts: int) -> float:
+    """Return the Bayesian information criterion of so many parameters. Correlated neighbours count less."""
     factor = widened(noise_of(flat, cuts)[1])
     squares = max(math.fsum(one * one for one in _without_levels(flat, cuts)) / len(flat), LEAST_NOISE**2)
-    parts = _JUMP * len(cuts) + (_DRIFT if ramp else 0)
     return len(flat) / (factor * factor) * math.log(squares) + parts * math.log(len(flat))
 
 
-def _is_drift(
-    values: Sequence[float],
-    own: Sequence[LevelShift],
-    ramp: tuple[int, int],
-    size: float,
-    certain: float,
-    matters: float,
-) -> bool:
-    """Return whether the drift itself is certain and large enough."""
-    cuts = [shift.at for shift in own]
-    line = _ramp(len(values), ramp)
-    flat = [value - size * part for value, part in zip(values, line, strict=True)]
+def _is_certain(drift: Drift, flat: Sequence[float], cuts: Sequence[int], certain: float) -> bool:
+    """Return whether the drift itself is certain, from the values without it."""
     noise, alike = noise_of(flat, cuts)
-    squares = math.fsum(one * one for one in _without_levels(line, cuts))
-    return abs(size) >= matters and abs(size) * math.sqrt(squares) > certain * noise * widened(alike)
+    squares = math.fsum(one * one for one in _without_levels(drift.line(len(flat)), cuts))
+    return math.sqrt(squares) > certain * noise * widened(alike)

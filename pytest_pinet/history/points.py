@@ -5,7 +5,7 @@ The measured values of a gate are no part of a trend, because build B may never 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
@@ -23,6 +23,7 @@ from pytest_pinet.model.record.change import (
     ChangeHeadRecord,
     ChangeRecord,
     ExactChangeRecord,
+    TurnRecord,
 )
 from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord, SkippedRecord
@@ -107,7 +108,7 @@ def _metric(entry: ChangeEntryRecord, result: ResultRecord | None) -> GatedMetri
         entry,
         interval=one.interval if one is not None else None,
         tolerance=change.tolerance if entry.cost is None else change.cost_tolerance,
-        turns=[] if entry.cost is not None else list(_turns(change, entry.direction)),
+        turns=[] if entry.cost is not None else [_turn(turn, entry.direction) for turn in change.turns],
         instructions=instructions_of(exact),
     )
 
@@ -126,11 +127,8 @@ def instructions_of(exact: ExactChangeRecord | None) -> tuple[float, float] | No
     return exact.a.instructions, exact.b.instructions
 
 
-def _turns(change: ChangeRecord, way: str) -> Iterator[GateTurn]:
-    for turn in change.turns:
-        levels = [one.level_bps for one in turn.connections.get(way, ()) if not one.excluded]
-        known = tuple(level for level in levels if level is not None)
-        yield GateTurn(number=turn.number, side=turn.side, levels_bps=known, trouble=turn.trouble)
+def _turn(turn: TurnRecord, way: str) -> GateTurn:
+    return GateTurn(number=turn.number, side=turn.side, levels_bps=turn.levels(way), trouble=turn.trouble)
 
 
 T = TypeVar("T")
@@ -149,16 +147,11 @@ class Point:
     and values of exact boards have an ID, but no value either. ``kind`` has the unit of ``value``, ``interval``,
     ``limit``, ``oracle`` (the physical limit) and ``values`` (of each connection, beside goodput), and the better side.
 
-    ``serials`` are the boards' serial numbers, by end. ``artefacts`` are paths relative to the run folder ``folder``.
-    ``of_baseline``: the limit was relative to an accepted baseline.
-    ``parameters`` is a hash of what was measured and how: points with different hashes are no trend. ``number`` counts
-    repeated measurements of the metric in one run, from 1. ``limited_by`` says in a line what limited the goodput.
-    ``connections`` are the connections behind the value, in their order, without samples and events. ``state`` is the
-    outcome of a suspected regression: ``confirmed``, ``cleared``, ``undecided``, or empty.
-    ``settings`` has the settings of each end, by its role (``dut``, ``peer``).
-    ``scale`` is the share of their rate at which links ran. ``boot`` and ``link_up`` name the boot and the link-up of
-    the device under test; empty: not known. ``instructions`` are all instructions for each packet of an exact board,
-    ``packets_per_second`` its packets (of requests: answers) in a second of virtual time.
+    ``artefacts`` are paths relative to the run folder ``folder``. ``of_baseline``: the limit was relative to an
+    accepted baseline. ``number`` counts repeated measurements of the metric in one run, from 1. ``limited_by`` says in
+    a line what limited the goodput. ``connections`` are without samples and events. ``instructions`` are all
+    instructions for each packet of an exact board, ``packets_per_second`` its packets (of requests: answers) in a
+    second of virtual time. Other fields are as in `ResultRecord` and `DirectionRecord`.
     """
 
     run: str

@@ -78,7 +78,9 @@ def run_of(data: object, where: str = "") -> RunRecord:
     """
     if not isinstance(data, dict) or not isinstance(data.get("results"), list) or "run" not in data:
         raise ConfigError(f"{where or 'this'} is no results.json of pytest-pinet; expected keys 'run' and 'results'")
-    _check_version(data.get("schema"), where)
+    if data.get("schema") != SCHEMA_VERSION:
+        message = f"{where or 'results.json'} has version {data.get('schema')!r}"
+        raise ConfigError(f"{message}; expected {SCHEMA_VERSION}: update pytest-pinet")
     try:
         return RunRecord.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
@@ -88,12 +90,6 @@ def run_of(data: object, where: str = "") -> RunRecord:
 def broken(where: str, what: str) -> str:
     """Return the message about a file with wrong values."""
     return f"{where or 'results.json'} is broken ({what}); check it against 'pinet history schema'"
-
-
-def _check_version(version: object, where: str) -> None:
-    if version != SCHEMA_VERSION:
-        message = f"{where or 'results.json'} has version {version!r}"
-        raise ConfigError(f"{message}; expected {SCHEMA_VERSION}: update pytest-pinet")
 
 
 def first_problem(error: ValidationError) -> str:

@@ -246,14 +246,11 @@ class HistoryStore:
 
         ``lab``: by default the lab that measured it last.
         """
-        lab = lab or self._lab_of(figure) or ""
-        return trend(figure, lab, self.points(figure, lab, last), self._reviewed)
-
-    def _lab_of(self, figure: str) -> str | None:
-        """Return the lab that measured this metric last."""
-        query = select(SERIES.c.lab).where(SERIES.c.figure == figure).order_by(SERIES.c.time.desc()).limit(1)
-        with self._database.reading() as connection:
-            return connection.execute(query).scalar()
+        if lab is None:
+            query = select(SERIES.c.lab).where(SERIES.c.figure == figure).order_by(SERIES.c.time.desc()).limit(1)
+            with self._database.reading() as connection:
+                lab = connection.execute(query).scalar()
+        return trend(figure, lab or "", self.points(figure, lab or "", last), self._reviewed)
 
     def points(self, figure: str, lab: str, last: int) -> PointList:
         """Return the last points of a metric, oldest first."""

@@ -25,13 +25,14 @@ def figure_lines(trend: Trend, heights: str = ASCII_HEIGHTS) -> list[str]:
     if last is None:
         return [f"{trend.figure}: no runs"]
     measured = [point for point in trend.points if point.value is not None]
-    value = _value_text(last)
+    values = [point.value for point in measured if point.value is not None]
+    value, show = _value_text(last), last.kind.show
     emulated = " emulated" if last.emulated else ""
     runs = f"{len(trend.points)} run{'s' if len(trend.points) != 1 else ''}"
     when = f"{last.time:%Y-%m-%d}  {runs}  lab {trend.lab}"
     lines = [f"{trend.figure}  {value}{emulated}  {last.verdict}  {when}"]
     if len(measured) > 1:
-        lines.append(f"  [{spark(measured, heights)}] {_range(measured)}")
+        lines.append(f"  [{spark(measured, heights)}] {show(min(values))} to {show(max(values))}")
     lines += [f"  {line}" for change in trend.changes for line in change_lines(change)]
     return lines
 
@@ -82,11 +83,6 @@ def spark(points: Sequence[Point], heights: str = ASCII_HEIGHTS) -> str:
     shown = points[-_SPARKS:]
     marks = course([point.value or 0.0 for point in shown], heights)
     return "".join("!" if point.verdict is Verdict.FAIL else mark for point, mark in zip(shown, marks, strict=True))
-
-
-def _range(points: Sequence[Point]) -> str:
-    values, show = [point.value or 0.0 for point in points], points[-1].kind.show
-    return f"{show(min(values))} to {show(max(values))}"
 
 
 def _value_text(point: Point) -> str:

@@ -97,12 +97,8 @@ def _of_build(points: _Chosen, shift: LevelShift) -> int:
 
     One bad run right before the change looks like its beginning, so one more run on either side is considered.
     """
-
-    def is_new(place: int) -> bool:
-        return identity(points[place].build) != identity(points[place - 1].build)
-
     around = range(max(shift.first - 1, 1), min(shift.last + 2, len(points)))
-    places = (place for place in around if is_new(place))
+    places = (place for place in around if identity(points[place].build) != identity(points[place - 1].build))
     return min(places, key=lambda place: abs(place - shift.at), default=shift.at)
 
 

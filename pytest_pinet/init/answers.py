@@ -47,7 +47,8 @@ class Answers:
         """
         if not self.asks:
             if default is None or not self.takes_defaults:
-                raise ConfigError(f"{question}: give it with {option}{self._or_yes(default)}")
+                or_yes = "" if default is None else f", or take {default!r} with --yes"
+                raise ConfigError(f"{question}: give it with {option}{or_yes}")
             return parse(default)
         for _ in range(_TRIES):
             given: str = click.prompt(for_log(question), default=default, err=True)
@@ -71,6 +72,3 @@ class Answers:
 
     def agrees(self, question: str) -> bool:
         return self.asks and click.confirm(for_log(question), default=False, err=True)
-
-    def _or_yes(self, default: str | None) -> str:
-        return "" if default is None else f", or take {default!r} with --yes"

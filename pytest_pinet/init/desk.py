@@ -11,7 +11,7 @@ from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.init.answers import PEER_NONE, PEER_RUNNER, Answers
 from pytest_pinet.init.hardware import RUNNER, FoundHardware, TestedNic, known_nic, node_name
-from pytest_pinet.init.machine import Login, Machine, NicFacts, Route, route_to
+from pytest_pinet.init.machine import Login, Machine, Route, route_to
 from pytest_pinet.model.forms import Management
 from pytest_pinet.model.hardware import FoundNic
 from pytest_pinet.model.quantities import Bitrate
@@ -148,7 +148,7 @@ def _named(machine: Machine, node: str, device: str, option: str) -> FoundNic:
     nic = machine.board.nics.get(device)
     if nic is None:
         raise ConfigError(f"{option}: {unknown('network device', device, machine.board.nics, node)}")
-    if machine.facts.get(device, NicFacts()).wireless:
+    if machine.facts_of(device).wireless:
         raise ConfigError(
             f"{option}: {device} of {node} is Wi-Fi, and its goodput moves with the signal; name a wired NIC"
         )
@@ -177,7 +177,7 @@ def _runner_nic(
     option = "--interface pc=DEVICE"
     if found is not None and found.via is None and found.device in runner.board.nics:
         nic = runner.board.nics[found.device]
-        if runner.facts.get(nic.device, NicFacts()).wireless:
+        if runner.facts_of(nic.device).wireless:
             message = f"this machine reaches {node} by {nic.device}, which is Wi-Fi: tests need a wired NIC"
         elif nic.is_stacked:
             message = f"this machine reaches {node} by {nic.device}, a bridge, bond or VLAN: tests need the NIC itself"
@@ -226,7 +226,7 @@ def _node(
     wishes: Wishes,
     answers: Answers,
 ) -> DeskNode:
-    facts = machine.facts.get(found.device, NicFacts())
+    facts = machine.facts_of(found.device)
     if known_nic(machine, found) is None and not facts.speeds_mbps and facts.linked_mbps is None:
         answers.say(f"The kernel of {name} does not report the link speed of {found.device}.")
         speed = wishes.speed_mbps or answers.text(f"link speed of {found.device} of {name}", speed_of, "--speed", None)

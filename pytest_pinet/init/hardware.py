@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 import yaml
 
@@ -55,7 +56,7 @@ class FoundHardware:
 
     def place(self, node: str, machine: Machine, found: FoundNic, is_runner: bool) -> tuple[str, TestedNic]:
         """Return the name of a machine's board, and its NIC under test."""
-        facts = machine.facts.get(found.device, NicFacts())
+        facts = machine.facts_of(found.device)
         board = _board_of(machine)
         if board is not None:
             if own := _own(board, machine, found):
@@ -86,7 +87,8 @@ class FoundHardware:
             mtu_max=facts.mtu_max if facts.mtu_max is not None and 1500 <= facts.mtu_max <= 65535 else 1500,
         )
         number = "" if facts.chip_id is None else "-" + facts.chip_id.partition(":")[2].replace(":", "-")
-        name = self._free(f"{driver}{number}", nic, self.nics, {*load().nics, *_products()})
+        products = {product for one in load().nics.values() for product in one.products}
+        name = self._free(f"{driver}{number}", nic, self.nics, {*load().nics, *products})
         self.nics[name] = replace(nic, name=name)
         self.sources.setdefault(name, f"{found.device} of {node}")
         return self.nics[name]
@@ -120,11 +122,7 @@ class FoundHardware:
     ) -> str:
         """Return a name that is free, or that has an equal entry."""
         base = wanted if wanted not in catalogue else f"{wanted}-found"
-        number, name = 1, base
-        while name in taken and taken[name] != replace(entry, name=name):
-            number += 1
-            name = f"{base}-{number}"
-        return name
+        return next(name for name in _numbered(base) if taken.get(name) in (None, replace(entry, name=name)))
 
 
 def _board_of(machine: Machine) -> Board | None:
@@ -147,7 +145,7 @@ def known_nic(machine: Machine, found: FoundNic) -> Nic | None:
     """Return the NIC of the catalogue that this is; None if the catalogue lacks it."""
     board = _board_of(machine)
     own = _own(board, machine, found) if board is not None else None
-    return own or _of_catalogue(machine.facts.get(found.device, NicFacts()))
+    return own or _of_catalogue(machine.facts_of(found.device))
 
 
 def guess_board(text: str) -> str | None:
@@ -160,10 +158,6 @@ def guess_board(text: str) -> str | None:
 def _of_catalogue(facts: NicFacts) -> Nic | None:
     fits = [nic for nic in load().nics.values() if facts.chip_id is not None and facts.chip_id in nic.ids]
     return fits[0] if len(fits) == 1 else None
-
-
-def _products() -> set[str]:
-    return {product for nic in load().nics.values() for product in nic.products}
 
 
 def _bus(found: FoundNic) -> Bus:
@@ -185,8 +179,10 @@ def _word(text: str, kind: str) -> str:
 def node_name(machine: Machine, taken: set[str], is_runner: bool = False) -> str:
     """Return a free name for a node: the name of its host, without the domain."""
     base = RUNNER if is_runner else _word(machine.host.partition(".")[0], "pi") if machine.host else "pi"
-    number, name = 1, base
-    while name in taken:
-        number += 1
-        name = f"{base}-{number}"
-    return name
+    return next(name for name in _numbered(base) if name not in taken)
+
+
+def _numbered(base: str) -> Iterator[str]:
+    yield base
+    for number in count(2):
+        yield f"{base}-{number}"

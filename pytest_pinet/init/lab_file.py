@@ -22,7 +22,7 @@ from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.bench import Bench
 from pytest_pinet.init.desk import Desk, DeskNode
 from pytest_pinet.init.hardware import FoundHardware
-from pytest_pinet.init.machine import Machine, NicFacts, install_iperf3
+from pytest_pinet.init.machine import Machine, install_iperf3
 from pytest_pinet.model.forms import ManagementMode
 from pytest_pinet.model.hardware import Board, FoundNic, Nic
 from pytest_pinet.model.quantities import Bitrate
@@ -123,7 +123,7 @@ def _management_words(node: DeskNode) -> str:
 
 
 def _nic_words(machine: Machine, nic: FoundNic) -> str:
-    facts = machine.facts.get(nic.device, NicFacts())
+    facts = machine.facts_of(nic.device)
     place = nic.bus_info or nic.bus or "no bus"
     link = "Wi-Fi" if facts.wireless else "no link" if not facts.carrier else "link of unknown speed"
     if facts.carrier and facts.linked_mbps is not None and not facts.wireless:

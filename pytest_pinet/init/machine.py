@@ -235,12 +235,15 @@ class Machine:
     def who(self) -> str:
         return "this machine" if self.login is None else str(self.login)
 
+    def facts_of(self, device: str) -> NicFacts:
+        return self.facts.get(device, NicFacts())
+
     def linked(self) -> list[FoundNic]:
         """Return the wired NICs with a link. Devices of software count only if ssh comes in by one of them."""
         return [nic for nic in self.board.nics.values() if self._is_linked(nic)]
 
     def _is_linked(self, nic: FoundNic) -> bool:
-        facts = self.facts.get(nic.device, NicFacts())
+        facts = self.facts_of(nic.device)
         if nic.is_stacked or facts.wireless or not facts.carrier:
             return False
         return nic.bus is not None or nic.device == self.management.device

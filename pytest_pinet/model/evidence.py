@@ -153,14 +153,10 @@ class ManagementTraffic:
 class EndEvidence:
     """The evidence of one end for one run of traffic: differences between readings just before and just after the run.
 
-    None is a value that this end does not report; it is never replaced by 0. ``machine`` (the boot id) is equal for
-    ends that share one kernel. ``window_s`` is the time between the readings, ``traffic_s`` the length of the traffic
-    in it. ``interrupts`` (by action), ``softirqs`` and ``softnet`` (by column) have one number per CPU. ``interface``
-    has the counters of the device, ``nic`` the counters of its driver. ``restarted`` names the sources whose counters
-    restarted. ``kernel`` are lines of the kernel log that report trouble. ``under_load`` was read during the traffic.
-    ``first_connection`` is set if the differences cover several connections: it is the number of the first of them.
-    ``management`` is set if our own connection to the node uses this device. ``others`` is the work of other programs.
-    ``throttled`` is how long a CPU quota stopped our processes, as a share of one CPU.
+    `EvidenceRecord` says what the values are. None is a value that this end does not report; it is never replaced by 0.
+    ``machine`` (the boot id) is equal for ends that share one kernel. ``window_s`` is the time between the readings,
+    ``traffic_s`` the length of the traffic in it. ``first_connection`` is set if the differences cover several
+    connections: it is the number of the first of them.
     """
 
     end: str

@@ -132,10 +132,6 @@ def _boot_timeout(value: object) -> float:
     return seconds
 
 
-def _management(value: object) -> Management:
-    return Management.parse(parse_text(value, MANAGEMENT_FORM))
-
-
 def _whole(least: int, most: int) -> tuple[object, ...]:
     """Return the annotations of a whole number: ``Annotated[int, *_whole(1, 9)]``."""
 
@@ -280,7 +276,7 @@ Tolerance = Annotated[
 ]
 ManagementOf = Annotated[
     Management,
-    PlainValidator(_management),
+    PlainValidator(lambda value: Management.parse(parse_text(value, MANAGEMENT_FORM))),
     WithJsonSchema({"type": "string", "pattern": "^(separate|same|wifi|vlan:[1-9][0-9]{0,3})$"}),
 ]
 Marginal = Annotated[Share, PlainValidator(parse_marginal), WithJsonSchema(PERCENT)]

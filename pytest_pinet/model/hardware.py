@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, Strict, ValidationInfo, WrapValidator
 
@@ -28,6 +28,8 @@ from pytest_pinet.model.fields import (
     one_of,
 )
 from pytest_pinet.model.quantities import Bitrate
+
+H = TypeVar("H", bound="Hardware")
 
 
 class Bus(StrEnum):
@@ -81,16 +83,17 @@ BUS_FALLBACK: dict[Bus, tuple[Bus, ...]] = {
 }
 
 
-def _own_nic(name: str, info: ValidationInfo[Hardware]) -> str:
-    assert info.context is not None
-    return info.context.nic(name).name
+def meaning(find: Callable[[H, str], object]) -> AfterValidator:
+    """Return the annotation of a name in a file, whose value is what the ``find`` of the reader's context returns."""
+
+    def found(name: str, info: ValidationInfo[H]) -> object:
+        assert info.context is not None
+        return find(info.context, name)
+
+    return AfterValidator(found)
 
 
-def _ascending(speeds: Iterable[int]) -> tuple[int, ...]:
-    return tuple(sorted(speeds))
-
-
-_OwnNic = Annotated[Name, AfterValidator(_own_nic)]
+_OwnNic = Annotated[Name, meaning(lambda known, name: known.nic(name).name)]
 # Only the catalogue has NICs whose driver is not known.
 _DriverOfNic = Annotated[Driver, WrapValidator(lambda value, check: value if value == UNKNOWN_DRIVER else check(value))]
 
@@ -135,7 +138,7 @@ class Nic:
     speeds_mbps: Annotated[
         tuple[int, ...],
         *in_file(
-            Annotated[tuple[LinkSpeed, ...], *UNIQUE, AfterValidator(_ascending)],
+            Annotated[tuple[LinkSpeed, ...], *UNIQUE, AfterValidator(lambda speeds: tuple(sorted(speeds)))],
             "link speeds that the NIC can negotiate",
         ),
     ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from pydantic import AfterValidator, Strict, ValidationInfo
+from pydantic import AfterValidator, Strict
 
 from pytest_pinet.errors import Where
 from pytest_pinet.execution.names import unknown
@@ -35,7 +35,7 @@ from pytest_pinet.model.fields import (
     one_of,
 )
 from pytest_pinet.model.forms import Management
-from pytest_pinet.model.hardware import KERNEL_BUSES, UNKNOWN_DRIVER, Board, Bus, Hardware, Nic
+from pytest_pinet.model.hardware import KERNEL_BUSES, UNKNOWN_DRIVER, Board, Bus, Hardware, Nic, meaning
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
 
@@ -85,24 +85,9 @@ class Names(Hardware):
         return PortRef(switch, port)
 
 
-def _named_board(name: str, info: ValidationInfo[Names]) -> Board:
-    assert info.context is not None
-    return info.context.board(name)
-
-
-def _named_nic(name: str, info: ValidationInfo[Names]) -> Nic:
-    assert info.context is not None
-    return info.context.nic(name)
-
-
-def _named_port(address: str, info: ValidationInfo[Names]) -> PortRef:
-    assert info.context is not None
-    return info.context.port(address)
-
-
-_BoardName = Annotated[Name, AfterValidator(_named_board)]
-_NicName = Annotated[Name, AfterValidator(_named_nic)]
-_Port = Annotated[PortAddress, AfterValidator(_named_port)]
+_BoardName = Annotated[Name, meaning(Names.board)]
+_NicName = Annotated[Name, meaning(Names.nic)]
+_Port = Annotated[PortAddress, meaning(Names.port)]
 
 
 @dataclass(frozen=True)

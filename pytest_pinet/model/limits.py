@@ -112,10 +112,11 @@ def _tolerance(value: object) -> Tolerance:
     return Tolerance.parse(value if isinstance(value, dict) else parse_text(value, TOLERANCE_FORM))
 
 
-def _cost_tolerance(value: object) -> Share:
-    share = Share.parse(parse_text(value, COST_TOLERANCE_FORM), COST_TOLERANCE_FORM)
+def _between(value: object, form: str) -> Share:
+    """A share that is neither 0% nor 100%."""
+    share = Share.parse(parse_text(value, form), form)
     if not 0 < share.fraction < 1:
-        raise ValueError(f"{value!r} is out of range; expected {COST_TOLERANCE_FORM}")
+        raise ValueError(f"{value!r} is out of range; expected {form}")
     return share
 
 
@@ -124,25 +125,21 @@ def _part(value: object) -> Share:
     return Share.parse(parse_text(value, PART_FORM), PART_FORM)
 
 
-def _latency(value: object) -> Duration:
-    latency = Duration.parse(parse_text(value, DURATION_FORM))
-    if not latency.seconds:
-        raise ValueError(f"{value!r} can never be met; expected {DURATION_FORM}, longer than 0 s")
-    return latency
+def _above_zero(
+    kind: type[Duration | PerSecond | CpuCost], form: str, wrong: str, more: str
+) -> Callable[[object], Duration | PerSecond | CpuCost]:
+    """Return the reader of such a value. ``wrong`` says what is wrong with 0, and ``more`` what is accepted."""
+
+    def read(value: object) -> Duration | PerSecond | CpuCost:
+        found = kind.parse(parse_text(value, form))
+        if found == kind(0):
+            raise ValueError(f"{value!r} {wrong}; expected {form}, {more}")
+        return found
+
+    return read
 
 
-def _per_second(value: object) -> PerSecond:
-    rate = PerSecond.parse(parse_text(value, PER_SECOND_FORM))
-    if not rate.number:
-        raise ValueError(f"{value!r} is met by anything; expected {PER_SECOND_FORM}, above 0")
-    return rate
-
-
-def _cpu(value: object) -> CpuCost:
-    cost = CpuCost.parse(parse_text(value, CPU_FORM))
-    if not cost.percent:
-        raise ValueError(f"{value!r} can never be met; expected {CPU_FORM}, above 0")
-    return cost
+_latency = _above_zero(Duration, DURATION_FORM, "can never be met", "longer than 0 s")
 
 
 def _count(value: object) -> int:
@@ -174,7 +171,7 @@ _KINDS: dict[Metric, _Kind] = {
     Metric.GOODPUT: _Kind(parse_minimum),
     Metric.SUM: _Kind(parse_minimum),
     Metric.TOLERANCE: _Kind(_tolerance),
-    Metric.COST_TOLERANCE: _Kind(_cost_tolerance),
+    Metric.COST_TOLERANCE: _Kind(lambda value: _between(value, COST_TOLERANCE_FORM)),
     Metric.SHARE: _Kind(parse_fraction, "least share", "{} of its fair share for each flow", _percent),
     Metric.FAIRNESS: _Kind(parse_fraction, "Jain's index", "Jain's index {}", lambda index: f"{index:.3f}"),
     Metric.RETRANSMITS: _Kind(
@@ -199,7 +196,7 @@ _KINDS: dict[Metric, _Kind] = {
         "latency not judged: the sender does not report its round-trip time (UDP has none)",
     ),
     Metric.CPU: _Kind(
-        _cpu,
+        _above_zero(CpuCost, CPU_FORM, "can never be met", "above 0"),
         "processor time",
         "at most {}",
         lambda percent: str(CpuCost(percent)),
@@ -207,7 +204,11 @@ _KINDS: dict[Metric, _Kind] = {
     ),
     Metric.MAX_DROPS: _Kind(_count),
 }
-_READERS: dict[str, Callable[[object], Bound]] = {"/s": _per_second, "s": _latency, "share": _part}
+_READERS: dict[str, Callable[[object], Bound]] = {
+    "/s": _above_zero(PerSecond, PER_SECOND_FORM, "is met by anything", "above 0"),
+    "s": _latency,
+    "share": _part,
+}
 _KINDS |= {Metric(one.name): _Kind(_READERS[one.unit], one.name, "{}", one.show) for one in FIGURES.values()}
 
 
@@ -392,10 +393,7 @@ def parse_limit(
 
 def parse_marginal(value: object) -> Share:
     """A marginal band: a result that meets its limit, but lies within this part of it, is marginal (ValueError)."""
-    band = Share.parse(parse_text(value, MARGINAL_FORM), MARGINAL_FORM)
-    if not 0 < band.fraction < 1:
-        raise ValueError(f"{value!r} is out of range; expected {MARGINAL_FORM}")
-    return band
+    return _between(value, MARGINAL_FORM)
 
 
 def parse_arguments(given: Mapping[str, object], origin: Origin, scope: Scope = EVERYWHERE) -> list[Limit]:

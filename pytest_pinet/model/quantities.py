@@ -54,6 +54,13 @@ def _number(text: str, form: str, factor: float = 1.0, most: float = math.inf, l
     return value
 
 
+def _parts(pattern: re.Pattern[str], text: str, form: str) -> re.Match[str]:
+    """Return the match of a whole text. Raises ValueError that says to expect ``form``."""
+    if match := pattern.fullmatch(text.strip()):
+        return match
+    raise ValueError(f"{text!r} is not {form}")
+
+
 def unit_of(value: float, unit: str = "bit/s") -> tuple[str, float]:
     """Return the unit in which a value of this size is written, and its size in ``unit`` (of `Figure`)."""
     if unit != "bit/s":
@@ -182,9 +189,7 @@ class PerSecond:
     @classmethod
     def parse(cls, text: str) -> PerSecond:
         """Read ``8000/s`` or ``300k/s``. Raises ValueError."""
-        match = _PER_SECOND.fullmatch(text.strip())
-        if match is None:
-            raise ValueError(f"{text!r} is not {PER_SECOND_FORM}")
+        match = _parts(_PER_SECOND, text, PER_SECOND_FORM)
         return cls(_number(match[1], PER_SECOND_FORM, {"": 1.0, "k": 1e3, "m": 1e6}[match[2].lower()]))
 
     def __str__(self) -> str:
@@ -201,9 +206,7 @@ class PerGbit:
     @classmethod
     def parse(cls, text: str) -> PerGbit:
         """Read ``850/Gbit`` or ``12 ms/Gbit``. Raises ValueError."""
-        match = _PER_GBIT.fullmatch(text.strip())
-        if match is None:
-            raise ValueError(f"{text!r} is not {QUANTITY_FORM}")
+        match = _parts(_PER_GBIT, text, QUANTITY_FORM)
         return cls(_number(match[1], QUANTITY_FORM), f" {match[2]}" if match[2] else "")
 
     def __str__(self) -> str:
@@ -260,17 +263,13 @@ def parse_fraction(value: object) -> Share:
 
 def parse_size(text: str) -> int:
     """Parse a size in bytes; k, M and G are binary. Raises ValueError."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"{text!r} is not {SIZE_FORM}")
+    match = _parts(_SIZE, text, SIZE_FORM)
     return int(match.group(1)) * _SIZE_FACTORS[match.group(2).lower()]
 
 
 def parse_duration(text: str) -> float:
     """Parse a duration and return seconds. Raises ValueError."""
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"{text!r} is not {DURATION_FORM}")
+    match = _parts(_DURATION, text, DURATION_FORM)
     return _number(match.group(1), DURATION_FORM, _DURATION_FACTORS[match.group(2).lower()], MOST_S, "a year")
 
 

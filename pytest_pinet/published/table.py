@@ -22,7 +22,7 @@ from pytest_pinet.catalogue.published import (
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.sentences import scale_text
-from pytest_pinet.report.text_wrap import first_paragraph, text_table
+from pytest_pinet.report.text_wrap import WIDTH, first_paragraph, signed_percent, text_table
 
 # A number in the key of traffic, such as pb40M.
 _NUMBER = re.compile(r"(pb|P|w|M|b)(\d+\.?\d*|\.\d+)M?")
@@ -164,7 +164,6 @@ def _held(result: ResultRecord) -> dict[str, str]:
     return {one.name: one.asked for one in result.tunings or () if one.name not in lost}
 
 
-WIDTH = 80
 # The largest accepted differences. Bidirectional values vary by several percent between runs of their own sources.
 TOLERANCE, TOLERANCE_OF_BOTH = 0.03, 0.10
 EMULATED = "emulated"
@@ -204,9 +203,8 @@ def table(found: Sequence[PublishedRow], emulated: bool) -> list[str]:
     for row in found:
         why = "; ".join(filter(None, (row.why, row.figure.suspect if row.verdict == OFF else "")))
         mark = f" [{notes.setdefault(why, len(notes) + 1)}]" if why else ""
-        cells.append(
-            (row.figure.id, _published(row.figure), _text(row.found), _percent(row.difference), row.verdict + mark)
-        )
+        difference = signed_percent(row.difference).replace("%", " %")
+        cells.append((row.figure.id, _published(row.figure), _text(row.found), difference, row.verdict + mark))
     lines = text_table(cells, "<  >  >  >  <")
     lines.insert(1, "-" * max(map(len, lines)))
     for why, number in notes.items():
@@ -319,8 +317,3 @@ def _text(mbps: Sequence[float]) -> str:
 
 def _number(mbps: float) -> str:
     return f"{mbps:.1f}".removesuffix(".0") if mbps < 100 else f"{mbps:.0f}"
-
-
-def _percent(difference: float | None) -> str:
-    # Rounded first and added to 0.0, to avoid -0.0.
-    return "-" if difference is None else f"{round(difference * 100, 1) + 0.0:+.1f} %"

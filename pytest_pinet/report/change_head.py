@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.judge.costs import JUDGED
 from pytest_pinet.judge.difference import LAYOUT, Relation
 from pytest_pinet.judge.exact import UNCHANGED
@@ -117,12 +118,11 @@ def _ran(results: Iterable[ResultRecord]) -> Iterable[tuple[str, RanRecord]]:
 
 def _nic(result: ResultRecord) -> str:
     """Return what ``ethtool -i`` says of the NIC under test with each build; empty if it says nothing."""
-    sides: dict[str, list[str]] = {}
-    for side, ran in sorted((result.ran or {}).items()):
-        words = [f"{_ETHTOOL[key]} {ran.nic[key]}" for key in _ETHTOOL if ran.nic.get(key)]
-        if words:
-            sides.setdefault(", ".join(words), []).append(side)
-    parts = "; ".join(f"{' and '.join(names)}: {words}" for words, names in sides.items())
+    sides = grouped(
+        (", ".join(f"{_ETHTOOL[key]} {ran.nic[key]}" for key in _ETHTOOL if ran.nic.get(key)), side)
+        for side, ran in sorted((result.ran or {}).items())
+    )
+    parts = "; ".join(f"{' and '.join(names)}: {words}" for words, names in sides.items() if words)
     return f"{result.combination.dut}: {parts}" if parts else ""
 
 
@@ -165,9 +165,9 @@ def _of_change(result: ResultRecord, way: str, change: ChangeRecord) -> ChangeEn
 def _dearer(result: ResultRecord, change: ChangeRecord) -> Iterable[ChangeEntryRecord]:
     """Yield the costs of the device under test that are certainly dearer. Other costs are no metrics of a change."""
     for key, one in (change.costs or {}).items():
-        if one.verdict is Verdict.FAIL or LAYOUT in one.why:
-            entry = _entry(result, "", one.verdict, one.why)
-            yield entry.replace(cost=key, a=one.a, b=one.b, change=one.change)
+        if one.verdict is Verdict.FAIL or key in (result.layout or ()):
+            entry = _entry(result, key, one.verdict, one.why)
+            yield entry.replace(direction="", cost=key, a=one.a, b=one.b, change=one.change)
 
 
 def unjudged_costs(results: Iterable[ResultRecord]) -> list[SkippedRecord]:
@@ -177,7 +177,7 @@ def unjudged_costs(results: Iterable[ResultRecord]) -> list[SkippedRecord]:
         SkippedRecord(id=f"{result.id}-{key}", reason=one.why)
         for result, change in changes
         for key, one in (change.costs or {}).items()
-        if one.verdict is Verdict.INCONCLUSIVE and LAYOUT not in one.why
+        if one.verdict is Verdict.INCONCLUSIVE and key not in (result.layout or ())
     ]
     unknown = once(change.costs_unknown for _, change in changes if change.costs_unknown)
     return [*found, *(SkippedRecord(id="cost of a Gbit", reason=reason) for reason in unknown)]
@@ -201,7 +201,10 @@ def _of_accepted(result: ResultRecord, way: str, direction: DirectionRecord) -> 
 
 
 def _entry(result: ResultRecord, way: str, verdict: Verdict, text: str) -> ChangeEntryRecord:
-    return ChangeEntryRecord(id=result.id, direction=way, verdict=gated(verdict), text=text, lab=result.lab)
+    layout = way in (result.layout or ()) or None
+    return ChangeEntryRecord(
+        id=result.id, direction=way, verdict=gated(verdict), text=text, lab=result.lab, layout=layout
+    )
 
 
 def _sentence(found: Verdict, entries: Sequence[ChangeEntryRecord], against: str, b: str, is_alone: bool) -> str:
@@ -220,7 +223,7 @@ def _sentence(found: Verdict, entries: Sequence[ChangeEntryRecord], against: str
         return f"{b} must not be merged: {'; '.join(parts)}{'' if is_alone else f', against {against}'}."
     if found is Verdict.ERROR:
         return f"No decision on {b}: the lab broke {len(of[found])} of {len(entries)} results."
-    layout = [entry for entry in of[Verdict.INCONCLUSIVE] if LAYOUT in entry.text]
+    layout = [entry for entry in of[Verdict.INCONCLUSIVE] if entry.layout]
     if found is Verdict.INCONCLUSIVE and layout:
         many = f"{len(layout)} of {len(entries)} metrics"
         return f"No decision on {b}: {LAYOUT} {many}; with --layout-counts, this is a regression."
@@ -256,7 +259,7 @@ def _functions(found: Verdict, results: Sequence[ResultRecord]) -> str:
     rows = [own for own in rows if own]
     if not rows:
         return ""
-    own = max(rows, key=lambda one: (not one[0].record.same_code, -one[0].importance, abs(one[0].record.change)))
+    own = max(rows, key=lambda one: (not one[0].record.same_code, -one[0].order.rank, abs(one[0].record.change)))
     many = sum(map(len, rows))
     of = f"first of {many} functions" if many > 1 else "the only function"
     return f"{of} that changed: {_function(own[0].record)}"

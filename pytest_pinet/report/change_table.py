@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from pytest_pinet.history.points import StoredGate, gate_of, gated_figure
 from pytest_pinet.history.results_file import moment
@@ -28,17 +27,17 @@ from pytest_pinet.report.exact_text import (
     window_of,
     without_repeats,
 )
-from pytest_pinet.report.terminal import COLORS, skipped_lines
+from pytest_pinet.report.terminal import COLORS, not_measured, place_lines
 from pytest_pinet.report.text_wrap import (
     SIDES,
     WIDTH,
-    copyable,
     count,
     first_paragraph,
     plain,
     side_cells,
     text_table,
     wrap,
+    wrap_each,
 )
 
 _SHORT = 12
@@ -49,10 +48,8 @@ _HEADER = ("metric", "A", "B", "change", "outcome")
 _OWN = {"accepted": "the accepted baselines", EXACT: "the stock kernel of the exact boards"}
 
 
-def kernel_words(source: BuildSource | None) -> str:
+def kernel_words(source: BuildSource) -> str:
     """Return the short name of the source for a line of text: ``v6.12.25-rc1-3-g1f2e3d4c5d6e (1f2e3d4c5d6e)``."""
-    if source is None:
-        return ""
     commit = source.commit[:_SHORT]
     if source.describe and commit:
         return source.describe if commit in source.describe else f"{source.describe} ({commit})"
@@ -94,34 +91,26 @@ def source_lines(source: BuildSource, folder: str = "") -> list[tuple[str, str]]
 def change_lines(
     head: ChangeHeadRecord,
     skipped: Sequence[SkippedRecord] = (),
-    width: int = WIDTH,
     color: bool = False,
     run_folder: str | None = None,
     json_path: str | None = None,
     results: Sequence[ResultRecord] = (),
 ) -> list[str]:
-    """Return lines of at most ``width`` columns. Paths stay whole, so that they can be copied.
+    """Return lines of at most 80 columns. Paths stay whole, so that they can be copied.
 
     ``results`` have the intervals of the changes, and in an exact gate the functions.
     """
-    lines = [
-        line
-        for name, build in (("A", head.a), ("B", head.b))
-        for line in wrap(_build(name, build, head), hanging="   ", width=width)
-    ]
+    lines = wrap_each((_build(name, build, head) for name, build in (("A", head.a), ("B", head.b))), hanging="   ")
     gate = gate_of(head, results)
     words = [gate.word(one) for one in gate.entries]
-    if head.baseline == EXACT:
-        lines += ["", *_exact_table(head.entries, words, results, width, color)]
-    else:
-        lines += ["", *_table(head.entries, words, width, color)]
+    is_exact = head.baseline == EXACT
+    table = _exact_table(head.entries, words, results, color) if is_exact else _table(head.entries, words, color)
+    lines += ["", *table]
     died = [SkippedRecord(id=one.test_name, reason=first_paragraph(one.message)) for one in results if one.died]
-    if missed := [*skipped, *died]:
-        lines += ["", "not measured:", *skipped_lines(missed, width, each=head.baseline == EXACT)]
-    lines += ["", *wrap(f"{counts_text(gate) or 'nothing measured'}; {turns_text(head)}", hanging="  ", width=width)]
-    lines += [line for text in ran_sentences(head) for line in wrap(text, hanging="  ", width=width)]
-    lines += [f"{name} {copyable(path)}" for name, path in (("run folder:", run_folder), ("json:", json_path)) if path]
-    return [*lines, *wrap(head.sentence, hanging="  ", width=width)]
+    lines += not_measured([*skipped, *died], each=is_exact)
+    counted = f"{counts_text(gate) or 'nothing measured'}; {turns_text(head)}"
+    lines += ["", *wrap_each([counted, *ran_sentences(head)])]
+    return [*lines, *place_lines(run_folder, json_path), *wrap_each([head.sentence])]
 
 
 def ran_sentences(head: ChangeHeadRecord) -> list[str]:
@@ -139,9 +128,8 @@ def _build(name: str, build: BuildRecord, head: ChangeHeadRecord) -> str:
     if name == "A" and build.key == head.b.key:
         return "A: the same build as B"
     release = f", kernel {build.release}" if build.release else ""
-    files = len(build.files)
-    of_files = f", {files} file{'s' if files != 1 else ''}" if files else ""
-    source = kernel_words(build.source)
+    of_files = f", {count(len(build.files), 'file')}" if build.files else ""
+    source = kernel_words(build.known_source)
     return f"{name}: {build.name} ({build.key}{release}{of_files}{f', {source}' if source else ''})"
 
 
@@ -158,14 +146,12 @@ def counts_text(gate: StoredGate, *of: Verdict) -> str:
     return ", ".join(f"{count} {word}" for (*_, word), count in sorted(found.items()))
 
 
-def _table(entries: Sequence[ChangeEntryRecord], words: Sequence[str], width: int, color: bool) -> list[str]:
+def _table(entries: Sequence[ChangeEntryRecord], words: Sequence[str], color: bool) -> list[str]:
     if not entries:
         return ["nothing was measured"]
-    cells: list[tuple[str, ...]] = [_HEADER]
-    for entry, word in zip(entries, words, strict=True):
-        cells.append((gated_figure(entry), *entry_cells(entry), _loud(entry, word)))
+    cells = [(gated_figure(one), *entry_cells(one), _loud(one, word)) for one, word in zip(entries, words, strict=True)]
     colors = [COLORS[entry.verdict] if color else None for entry in entries]
-    return text_table(cells, SIDES, width, colors, [_notes(entry, width) for entry in entries])
+    return text_table([_HEADER, *cells], SIDES, WIDTH, colors, [_notes(entry) for entry in entries])
 
 
 def entry_cells(entry: ChangeEntryRecord, digits: int = 1) -> tuple[str, str, str]:
@@ -177,46 +163,36 @@ def entry_cells(entry: ChangeEntryRecord, digits: int = 1) -> tuple[str, str, st
 
 
 def _exact_table(
-    entries: Sequence[ChangeEntryRecord],
-    words: Sequence[str],
-    results: Sequence[ResultRecord],
-    width: int,
-    color: bool,
+    entries: Sequence[ChangeEntryRecord], words: Sequence[str], results: Sequence[ResultRecord], color: bool
 ) -> list[str]:
     """Return the metrics of an exact gate, and the functions that changed, by NIC."""
     found = {one.key: one.exact for one in results}
-    lines = wrap(f"{METRIC_MEANING}:", width=width) if entries else []
+    lines = wrap(f"{METRIC_MEANING}:") if entries else []
     # A column less: the name of the NIC stands above its metrics.
     for nic in dict.fromkeys(CombinationId.parse(entry.id).nic for entry in entries):
         own = [one for one in zip(entries, words, strict=True) if CombinationId.parse(one[0].id).nic == nic]
         own_entries = [entry for entry, _ in own]
         cells: list[tuple[str, ...]] = [(nic, *METRIC_HEADS[1:])]
         for entry, word in own:
-            exact = found.get(entry.result_key)
             window = window_of(entry.id) or "all traffic"
-            cells.append((window, *exact_cells(entry, exact), _loud(entry, word)))
+            cells.append((window, *exact_cells(entry, found.get(entry.result_key)), _loud(entry, word)))
         colors = [COLORS[entry.verdict] if color else None for entry in own_entries]
-        notes = without_repeats([_notes(entry, width) for entry in own_entries], [])
-        lines += ["", *text_table(cells, METRIC_COLUMNS, width, colors, notes, whole=True)]
+        notes = without_repeats([_notes(entry) for entry in own_entries], [])
+        lines += ["", *text_table(cells, METRIC_COLUMNS, WIDTH, colors, notes, whole=True)]
     for nic, of_nic in by_nic(results).items():
         if rows := function_rows(of_nic):
             lines += ["", f"functions of {nic} that changed (instructions per packet or answer):"]
-            lines += function_lines(rows, width)
-    boards = [line for text in board_lines(results) for line in wrap(text, hanging="  ", width=width)]
+            lines += function_lines(rows)
+    boards = wrap_each(board_lines(results))
     return [*lines, "", *boards] if boards else lines
 
 
-def when_text(started: datetime, finished: datetime) -> str:
-    """Return when a run began and how long it took: ``2026-11-29 11:34 UTC, 15 s``."""
-    seconds = (finished - started).total_seconds()
-    took = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-    return f"{started.astimezone(UTC):%Y-%m-%d %H:%M} UTC{f', {took}' if seconds > 0 else ''}"
-
-
 def run_when_text(run: RunRecord) -> str:
-    """Return when this run began and how long it took."""
+    """Return when this run began and how long it took: ``2026-11-29 11:34 UTC, 15 s``."""
     started = moment(run.started)
-    return when_text(started, moment(run.finished) if run.finished else started)
+    seconds = (moment(run.finished) - started).total_seconds() if run.finished else 0.0
+    took = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    return f"{started:%Y-%m-%d %H:%M} UTC{f', {took}' if seconds > 0 else ''}"
 
 
 def turns_text(head: ChangeHeadRecord | StoredGate) -> str:
@@ -228,12 +204,10 @@ def _loud(entry: ChangeEntryRecord, word: str) -> str:
     return word if entry.verdict in GOOD else plain(word).upper()
 
 
-def _notes(entry: ChangeEntryRecord, width: int) -> list[str]:
+def _notes(entry: ChangeEntryRecord) -> list[str]:
     said = entry.verdict not in GOOD or "left out" in entry.text
-    lines = wrap(entry.text, indent="    ", width=width, lines=4) if said else []
-    if entry.suspect:
-        lines += wrap(f"look first at: {entry.suspect}", indent="    ", width=width, lines=3)
-    return lines
+    lines = wrap(entry.text, indent="    ", lines=4) if said else []
+    return lines + (wrap(f"look first at: {entry.suspect}", indent="    ", lines=3) if entry.suspect else [])
 
 
 def change_in_words(run: RunRecord, head: ChangeHeadRecord) -> str:
@@ -264,6 +238,6 @@ def emulated_sentence(run: RunRecord) -> str:
 
 def build_parts(build: BuildRecord, digits: int) -> list[str]:
     """Return all parts of a build; of each file the first ``digits`` digits of its sha256."""
-    source = [text for text, _ in source_lines(build.source)] if build.source is not None else []
+    source = [text for text, _ in source_lines(build.known_source)]
     files = [f"{file.role} {file.name}: sha256 {file.sha256[:digits]}" for file in build.files]
     return [*source, *files, *build.settings]

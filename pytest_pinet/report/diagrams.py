@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.judge.profile import most_specific
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.forms import Management
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Interface, Lab, Node, PortRef
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.metric_key import CombinationId, MetricKey, metric_keys
 from pytest_pinet.model.topology import Topology
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.report.text_wrap import WIDTH, blocks, columns, count, shorten, text_table, wrap
+from pytest_pinet.report.text_wrap import WIDTH, blocks, columns, count, shorten, text_table, wrap, wrap_each
 
 # The longest cells of each column except the last.
 _MOST_OF_LAB = (18, 10, 30)
@@ -156,13 +156,13 @@ def switches(combination: Combination, segment: int) -> list[str]:
 
 def group(lab: Lab, combination: Combination, index: int) -> str:
     """Return how each switch connects a group of ports: ``group 1: a VLAN of its own on switch sw1``."""
-    hows: dict[str, list[str]] = {}
     ends = [combination.ends[number] for number in combination.topology.segments[index]]
     kept = any(end.interface == end.node.carrying for end in ends)
-    for name in switches(combination, index):
-        fixed = "fixed wiring" if lab.switches[name].is_wired_by_hand else ""
-        how = fixed or ("the VLAN of the management" if kept else "a VLAN of its own")
-        hows.setdefault(how, []).append(name)
+    usual = "the VLAN of the management" if kept else "a VLAN of its own"
+    hows = grouped(
+        ("fixed wiring" if lab.switches[name].is_wired_by_hand else usual, name)
+        for name in switches(combination, index)
+    )
     wired = (f"{how} on switch{'' if len(names) == 1 else 'es'} {', '.join(names)}" for how, names in hows.items())
     return f"group {index + 1}: {'; '.join(wired)}"
 
@@ -241,11 +241,11 @@ def _line(limit: Limit) -> str:
 
 def management_lines(nodes: Iterable[Node]) -> list[str]:
     """Return a line for each way of management in the lab file: its nodes, and what it costs."""
-    found: dict[Management, list[str]] = {}
-    for node in nodes:
-        if node.management is not None:
-            shared = f" {node.carrying.device}" if node.carrying is not None else ""
-            found.setdefault(node.management, []).append(node.name + shared)
+    found = grouped(
+        (node.management, node.name + (f" {node.carrying.device}" if node.carrying is not None else ""))
+        for node in nodes
+        if node.management is not None
+    )
     return [f"management {way} ({', '.join(names)}): {way.cost}" for way, names in found.items()]
 
 
@@ -278,8 +278,8 @@ def matrix_text(lab: Lab, entries: Sequence[MatrixEntry]) -> list[str]:
     possible = sum(entry.combination is not None for entry in entries)
     total = f"lab {lab.name}: {possible} of {count(len(entries), 'combination')} possible"
     grid = _grid(entries)
-    ways = [part for line in management_lines(lab.nodes.values()) for part in wrap(line, width=WIDTH)]
-    return [*grid, *([""] if grid else []), *lines, "", *wrap(total, width=WIDTH), *ways]
+    ways = management_lines(lab.nodes.values())
+    return [*grid, *([""] if grid else []), *lines, "", *wrap_each([total, *ways], hanging="")]
 
 
 def _grid(entries: Sequence[MatrixEntry]) -> list[str]:
@@ -304,16 +304,12 @@ def _what(entry: MatrixEntry, limits: Sequence[Limit]) -> str:
     return "\n".join([ends, *tuned, *(f"limit {line}" for line in held_lines(held(combination, limits)))])
 
 
-def matrix_records(lab: Lab, entries: Sequence[MatrixEntry]) -> list[dict[str, object]]:
-    """Return the matrix as plain data.
+def matrix_record(entry: MatrixEntry, limits: Sequence[Limit]) -> dict[str, object]:
+    """Return a cell of the matrix as plain data.
 
     ``interfaces`` are in the order of the topology's ends; the first one is under test. ``management`` has the ways of
     management in the lab file, by node.
     """
-    return [_record(entry, lab.limits) for entry in entries]
-
-
-def _record(entry: MatrixEntry, limits: Sequence[Limit]) -> dict[str, object]:
     of, combination = entry.identity, entry.combination
     found = held(combination, limits) if combination else {}
     return {

@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.history.points import instructions_of
 from pytest_pinet.judge.difference import VERDICTS, limit_below
 from pytest_pinet.judge.exact import TCP, ExactChange, WindowChange
@@ -166,14 +167,21 @@ FUNCTION_HEADS = ("function", "in", "A", "B", "change")
 _FUNCTION_COLUMNS = "<  <  >  >  >"
 
 
+class FunctionOrder(NamedTuple):
+    """The order of a function in one window: by importance, then by the size of its change."""
+
+    rank: int
+    by_batches: bool
+    minus_size: float
+
+
 @dataclass(frozen=True)
 class FunctionRow:
-    """A function of one NIC in the window of traffic where it changed most, with its importance."""
+    """A function of one NIC in the window of traffic where it changed most."""
 
-    nic: str
     window: str
     record: FunctionChange
-    importance: int
+    order: FunctionOrder
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -207,11 +215,7 @@ def exact_label(result_id: str) -> str:
 
 def by_nic(results: Iterable[ResultRecord]) -> dict[str, list[ResultRecord]]:
     """Return the exact results of each NIC."""
-    found: dict[str, list[ResultRecord]] = {}
-    for one in results:
-        if one.exact is not None:
-            found.setdefault(one.exact.nic, []).append(one)
-    return found
+    return grouped((one.exact.nic, one) for one in results if one.exact is not None)
 
 
 def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
@@ -223,43 +227,31 @@ def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
     Each function has the window that shows its change best. At full load, other functions change with any other binary;
     they count only in a window that is slower or faster.
     """
-    found: dict[str, tuple[_Order, FunctionRow]] = {}
+    found: dict[str, FunctionRow] = {}
     failing: set[str] = set()
     one_by_one = {_way(window) for one in results if is_one_by_one(window := window_of(one.id))}
     for result in filter(_telling, results):
-        if (exact := result.exact) is None:
+        exact, window = result.exact, window_of(result.id)
+        if exact is None:
             continue
         for one in exact.functions:
-            order, label = _order(one, exact, window_of(result.id)), str(one.function)
-            if label not in found or order < found[label][0]:
-                found[label] = order, FunctionRow(exact.nic, window_of(result.id), one, order.rank)
+            label, row = str(one.function), FunctionRow(window, one, _order(one, exact, window))
+            if label not in found or row.order < found[label].order:
+                found[label] = row
             if one.missed or (one.change > 0 and Verdict.FAIL in _verdicts(result)):
                 failing.add(label)
-    ordered = sorted(
-        (
-            row.record.same_code,
-            order.rank > OF_CHANGE or (order.by_batches and _way(row.window) in one_by_one),
-            label not in failing,
-            order.rank,
-            order.minus_size,
-            label,
-            row,
-        )
-        for label, (order, row) in found.items()
-    )
-    return [row for *_, row in ordered]
+
+    def place(label: str) -> tuple[object, ...]:
+        row = found[label]
+        rank, by_batches, minus_size = row.order
+        is_last = rank > OF_CHANGE or (by_batches and _way(row.window) in one_by_one)
+        return row.record.same_code, is_last, label not in failing, rank, minus_size, label
+
+    return [found[label] for label in sorted(found, key=place)]
 
 
 def _way(window: str) -> str:
     return window.rpartition("-")[2]
-
-
-class _Order(NamedTuple):
-    """The order of a function in one window."""
-
-    rank: int
-    by_batches: bool
-    minus_size: float
 
 
 def _telling(result: ResultRecord) -> bool:
@@ -272,24 +264,21 @@ def _verdicts(result: ResultRecord) -> list[Verdict]:
     return [one.verdict for one in result.change.directions.values()] if result.change is not None else []
 
 
-def _order(one: FunctionChange, exact: ExactChangeRecord, window: str) -> _Order:
-    """Return the order of a function in a window: by importance, then by the size of its change.
+def _order(one: FunctionChange, exact: ExactChangeRecord, window: str) -> FunctionOrder:
+    """Return the order of a function in a window.
 
     The changed code itself shows best where frames come one by one: elsewhere, its counts also depend on the batches.
     The change of another function is compared with all instructions of the window.
     """
     rank = importance(one, exact.modules)
     if rank <= OF_CHANGE:
-        return _Order(rank, not is_one_by_one(window), -abs(one.change))
-    return _Order(rank, False, -abs(one.change) / (exact.a.instructions or 1.0))
+        return FunctionOrder(rank, not is_one_by_one(window), -abs(one.change))
+    return FunctionOrder(rank, False, -abs(one.change) / (exact.a.instructions or 1.0))
 
 
-def function_lines(rows: Sequence[FunctionRow], width: int = WIDTH, indent: str = "") -> list[str]:
+def function_lines(rows: Sequence[FunctionRow], indent: str = "") -> list[str]:
     """Return a table of the first functions for a terminal, with what else is known of each below it."""
-    if not rows:
-        return []
-    shown = rows[:MOST_FUNCTIONS]
-    width -= len(indent)
+    shown, width = rows[:MOST_FUNCTIONS], WIDTH - len(indent)
     notes = [wrap("; ".join(row.notes), indent="    ", width=width) if row.notes else [] for row in shown]
     lines = text_table(
         [FUNCTION_HEADS, *(row.cells for row in shown)], _FUNCTION_COLUMNS, width, notes=notes, whole=True
@@ -304,7 +293,7 @@ def sum_cells(instructions: tuple[float, float] | None) -> tuple[str, str, str]:
     if instructions is None:
         return "-", "-", "-"
     before, after = instructions
-    return f"{before:.2f}", f"{after:.2f}", change_cell(after / before - 1 if before else None)
+    return f"{before:.2f}", f"{after:.2f}", signed_percent(after / before - 1 if before else None, 2)
 
 
 def rate_text(window: str, exact: ExactChangeRecord, side: ExactSideRecord) -> str:
@@ -322,12 +311,7 @@ def rate_text(window: str, exact: ExactChangeRecord, side: ExactSideRecord) -> s
 def exact_cells(entry: ChangeEntryRecord, exact: ExactChangeRecord | None) -> tuple[str, ...]:
     """Return the cells of a metric: instructions for each packet, then the rate of B in virtual time and its change."""
     rate_of_b = "-" if exact is None else rate_text(window_of(entry.id), exact, exact.b)
-    return (*sum_cells(instructions_of(exact)), rate_of_b, change_cell(entry.change))
-
-
-def change_cell(change: float | None) -> str:
-    """Return the cell for a relative change."""
-    return signed_percent(change, 2)
+    return (*sum_cells(instructions_of(exact)), rate_of_b, signed_percent(entry.change, 2))
 
 
 def board_text(exact: ExactChangeRecord) -> str:

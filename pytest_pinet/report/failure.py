@@ -289,13 +289,11 @@ def _connection(one: ConnectionRecord) -> str:
 
 
 def _samples(direction: DirectionRecord) -> str:
-    counted = [s for s in direction.samples if not s.warmup and s.seconds > 0]
-    found = [s.bytes * 8 / s.seconds for s in counted]
+    found = [sample.bps for sample in direction.samples if not sample.warmup and sample.seconds > 0]
     parts = []
     if found:
-        parts.append(
-            f"{len(found)}: " + "min {}, median {}, max {}".format(*rates(min(found), median(found), max(found)))
-        )
+        low, middle, high = rates(min(found), median(found), max(found))
+        parts.append(f"{len(found)}: min {low}, median {middle}, max {high}")
     if direction.retransmits is not None:
         parts.append(f"{direction.retransmits} retransmits")
     if direction.lost_packets is not None:

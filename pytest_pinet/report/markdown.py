@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.history.points import gate_of, gated_figure
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
@@ -42,7 +43,7 @@ from pytest_pinet.report.terminal import (
     not_begun,
     rows_of,
 )
-from pytest_pinet.report.text_wrap import SIDES, copyable, markdown_table, rate_or, written
+from pytest_pinet.report.text_wrap import SIDES, copyable, count, markdown_table, rate, written
 
 # GitHub limits a comment to 65536 characters. The page of a job may be longer.
 MOST_CHARACTERS = 60_000
@@ -138,7 +139,7 @@ def _table(rows: Sequence[ResultRow]) -> list[str]:
             (
                 "<br>".join(map(escaped, (row.label, *row.extra))),
                 row.direction or "-",
-                *(row.figure or (rate_or(row.goodput_bps), rate_or(row.limit_bps))),
+                *(row.figure or (rate(row.goodput_bps), rate(row.limit_bps))),
                 "-" if share is None else f"{share * 100:.1f} %",
                 *(one.replace("%", " %") for one in own),
                 f"{MARKS[row.verdict]} {WORDS[row.verdict]}",
@@ -167,19 +168,18 @@ def _skipped(run: RunRecord) -> list[str]:
 
 def _builds(results: Sequence[ResultRecord]) -> list[str]:
     """Return the list of measured builds, each once."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    for result in results:
-        build = result.build
-        parts = tuple(f"{key} {value}" for key, value in build.items() if value and key != "bus_info")
-        if parts:
-            found.setdefault(parts, []).append(f"{result.combination.board}:{result.combination.nic}")
+    found = grouped(
+        (parts, f"{result.combination.board}:{result.combination.nic}")
+        for result in results
+        if (parts := tuple(f"{key} {value}" for key, value in result.build.items() if value and key != "bus_info"))
+    )
     if not found:
         return []
     lines = [
         f"- {', '.join(dict.fromkeys(map(escaped, ends)))}: {escaped(', '.join(parts))}"
         for parts, ends in found.items()
     ]
-    return details(f"{len(found)} build{'s' if len(found) > 1 else ''}", lines)
+    return details(count(len(found), "build"), lines)
 
 
 def details(title: str, lines: Sequence[str]) -> list[str]:
@@ -288,9 +288,7 @@ def _build(name: str, build: BuildRecord) -> str:
     """Return a build as folded Markdown, with the hash of every file."""
     if not build.key:
         return f"{name}: {escaped(build.name)}\n"
-    release = f", kernel {build.release}" if build.release else ""
-    title = f"{name}: {build.name} ({build.key}{release})"
-    return "\n".join(details(title, [f"- {escaped(part)}" for part in build_parts(build, 16)]))
+    return "\n".join(details(f"{name}: {build.title}", [f"- {escaped(part)}" for part in build_parts(build, 16)]))
 
 
 def escaped(text: str) -> str:

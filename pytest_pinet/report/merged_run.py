@@ -1,18 +1,9 @@
 """Joins the runs of shards of one gate, or of several labs, to one run with one answer.
 
-A gate of two builds keeps its error rate for the whole change: each of its ``n`` values is called slower at the rate
-``e / n`` (Bonferroni), so that an unchanged build is called slower in any of them at most at the rate ``e`` (Boole's
-inequality). ``k`` shards that do not know of each other would do this at up to ``k e``. Two ways keep ``e``:
-
-- Shards that ran with ``--pinet-shards k`` judge their values at ``e / (k n)``. Their rates add up to ``e`` at most,
-  however many values each has, so their verdicts stand.
-- For other runs, a value stays slower only if it is certain among the ``N`` values of all runs. The record of a value
-  has its ``error``, the smallest rate at which it would still be slower. For a log likelihood ratio ``L`` this is
-  ``m / (1 + exp(L))``: Wald's threshold ``ln((1 - e) / e)`` solved for ``e``, times the ``m`` looks that share the rate
-  (``LOOKS`` in judge/turns.py). It must be at most ``e / N``.
-
-Other verdicts have a rate for each value, whatever else is measured, and stand: limits, accepted baselines, findings
-such as a panic, and "not slower". Exact gates have no error rate.
+How the error rate holds for the whole change, and which verdicts stand: docs/how-to/gate-a-change.md. The record of a
+value has its ``error``, the smallest rate at which it would still be slower. For a log likelihood ratio ``L`` this is
+``m / (1 + exp(L))``: Wald's threshold ``ln((1 - e) / e)`` solved for ``e``, times the ``m`` looks that share the rate
+(``LOOKS`` in judge/turns.py).
 """
 
 from __future__ import annotations

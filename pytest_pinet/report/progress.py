@@ -100,7 +100,7 @@ class Progress:
         total = math.ceil(total_s)
         # Elapsed whole seconds. Rounded ones would stay at 2 for three half-second updates, then jump to 4.
         seconds = f"{math.floor(min(elapsed_s, total_s)):{len(str(total))}}/{total} s"
-        rates = "  ".join(f"{way} {'-' if value is None else rate(value):>12}" for way, value in bps.items())
+        rates = "  ".join(f"{way} {rate(value):>12}" for way, value in bps.items())
         values = f"  {seconds}  {rates}"
         if retransmits is not None:
             values += f"  retr {retransmits}"

@@ -87,11 +87,11 @@ def check_reportable(run: RunRecord) -> ChangeHeadRecord:
     if head.baseline == "accepted":
         message = f"run {run.run} compared with accepted baselines, so other things than the kernel may have changed"
         raise ConfigError(f"{message}; measure both builds alternately: pinet gate B --against A")
-    tree = head.b.source.tree if head.b.source is not None else ""
-    if "raspberrypi/linux" in tree or _PI_RELEASE.search(head.b.release or ""):
+    source = head.b.known_source
+    if "raspberrypi/linux" in source.tree or _PI_RELEASE.search(head.b.release or ""):
         message = f"kernel {head.b.release} is built from raspberrypi/linux, whose regressions are reported as issues"
         raise ConfigError(f"{message}: {_PI_ISSUES}; for a mail, show that a mainline kernel is slower, too")
-    if any("-dirty" in text for text in (head.b.release or "", head.b.source.describe if head.b.source else "")):
+    if any("-dirty" in text for text in (head.b.release or "", source.describe)):
         raise ConfigError(f"build {head.b.name} has uncommitted changes (-dirty); gate a build of the commit itself")
     return head
 
@@ -168,12 +168,12 @@ def _board(result: ResultRecord) -> str:
 
 
 def _name(build: BuildRecord) -> str:
-    return kernel_words(build.source) or build.release or build.name
+    return kernel_words(build.known_source) or build.release or build.name
 
 
 def _kernel(head: ChangeHeadRecord, facts: MailFacts) -> str:
-    source = head.b.source
-    if source is None or not source.commit:
+    source = head.b.known_source
+    if not source.commit:
         return f"kernel: {head.b.release or head.b.name}\n[State the commit and the tree of this kernel.]"
     subject = f' ("{facts.subject}")' if facts.subject else ""
     return f"commit: {source.commit}{subject}\n{source.tree} {source.branch}".rstrip()
@@ -217,9 +217,7 @@ def _cell(run: RunRecord, entry: ChangeEntryRecord, side: str) -> str:
         return "-"
     change = _result(run, entry).change
     turns = [turn for turn in change.turns if turn.side == side] if change is not None else []
-    connections = [one for turn in turns for one in turn.connections.get(entry.direction, ())]
-    levels = [one.level_bps for one in connections if not one.excluded]
-    known = [one for one in levels if one]
+    known = [level for turn in turns for level in turn.levels(entry.direction) if level]
     spread = f" +- {statistics.stdev(known) / statistics.mean(known) * 100:.1f}%" if len(known) > 1 else ""
     return f"{rate(bps)}{spread}"
 
@@ -234,7 +232,7 @@ def _machine(result: ResultRecord, head: ChangeHeadRecord, facts: MailFacts) -> 
     lines = [f"test machine: {model}", f"NIC: {result.combination.nic}, {driver}"]
     lines += [f"link: {result.link}"] if result.link else []
     lines += [f"kernel {side}: {known}" for side in "AB" if (known := (running.get(side) or {}).get("uname"))]
-    lines += [f"compiler: {head.b.source.compiler}"] if head.b.source is not None and head.b.source.compiler else []
+    lines += [f"compiler: {compiler}"] if (compiler := head.b.known_source.compiler) else []
     if facts.configs is None:
         lines.append("[State whether both kernels have the same configuration, and attach it.]")
     elif facts.configs:
@@ -266,7 +264,7 @@ def _repeat(entry: ChangeEntryRecord, result: ResultRecord, client: str) -> str:
 
 def _introduced(head: ChangeHeadRecord, facts: MailFacts) -> str:
     """Return what regzbot tracks: the commit, or the range in which it is."""
-    commits = [build.source.commit if build.source is not None else "" for build in (head.a, head.b)]
+    commits = [build.known_source.commit for build in (head.a, head.b)]
     if commits[1] and facts.parent:
         return commits[1]
     if all(commits):

@@ -13,7 +13,7 @@ from pytest_pinet.judge.level import level_bps
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
-from pytest_pinet.model.judgement import DirectionJudgement, FlowJudgement, MeasurementJudgement
+from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.measurement import EventKind, Flow, HttpReport, Window
 from pytest_pinet.model.record.measurement import (
@@ -34,6 +34,8 @@ from pytest_pinet.model.verdict import Verdict
 # Only the most frequent interrupts are recorded; the raw files have all.
 INTERRUPTS = 6
 _ATTRIBUTE = "pinet_results"
+# What is counted of a flow, and added up for a direction.
+_COUNTS = ("retransmits", "lost_packets", "packets")
 
 
 def result_record(
@@ -55,7 +57,10 @@ def result_record(
         judged,
         combination=combination,
         directions={str(way): direction_record(one) for way, one in judged.directions.items()},
-        flows=[flow_record(one) for one in judged.flows],
+        flows=[
+            FlowRecord.of(one, **dict(direction_record(one.judged)), direction=one.way, fair_bps=one.fair.bps)
+            for one in judged.flows
+        ],
         **always | values,
     )
 
@@ -88,9 +93,7 @@ def direction_record(judged: DirectionJudgement) -> DirectionRecord:
         oracle=judged.because,
         connections=[connection_record(one) for one in judged.connections],
         # An exact board has no flows of a traffic tool, so that there are no such counts.
-        retransmits=total([flow.retransmits for flow in judged.flows]) if judged.flows else None,
-        lost_packets=total([flow.lost_packets for flow in judged.flows]) if judged.flows else None,
-        packets=total([flow.packets for flow in judged.flows]) if judged.flows else None,
+        **{key: total([getattr(flow, key) for flow in judged.flows]) if judged.flows else None for key in _COUNTS},
         jitter_ms=only.jitter_ms,
         streams_bps=[stream.bps for stream in streams],
         sockets=sockets_record(only),
@@ -114,12 +117,6 @@ def connection_record(one: Connection) -> ConnectionRecord:
         boot_age_s=one.boot_age_s,
         traffic_before_s=one.traffic_before_s,
     )
-
-
-def flow_record(flow: FlowJudgement) -> FlowRecord:
-    """Return the record of one of several flows that ran at once."""
-    judged = dict(direction_record(flow.judged))
-    return FlowRecord.of(flow, **judged, direction=flow.way, fair_bps=flow.fair.bps)
 
 
 def sockets_record(flow: Flow) -> SocketsRecord | None:

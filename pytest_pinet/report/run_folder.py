@@ -63,8 +63,8 @@ class RunFolder:
     def begin(self, run: RunRecord) -> None:
         """Write ``run.json``, which describes the run if it never ends. The file is locked while this process lives."""
         path = self.path / HEAD
+        write_json(path, run, OPTION)
         with writing(path, OPTION):
-            write_file(path, [json_text(run).encode("ascii")])
             # A run that is killed during its first test has results, too: the tests that did not end.
             path.with_name(LINES).touch()
             descriptor = os.open(path, os.O_RDWR)
@@ -157,9 +157,8 @@ def _point(link: Path, target: Path) -> None:
 
 def write_json(path: Path, run: RunRecord, option: str = "--pinet-json") -> None:
     """Write ``run`` to ``path``. Raises ConfigError."""
-    text = json_text(run)
     with writing(path, option):
-        write_file(path, [text.encode("ascii")])
+        write_file(path, [json_text(run).encode("ascii")])
 
 
 def json_text(run: RunRecord) -> str:

@@ -9,6 +9,7 @@ from datetime import date
 
 from pytest_pinet.config.baselines import load_reviewed
 from pytest_pinet.config.schema import LabOfFile
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.history.compare import MISSING, NOT_COMPARABLE, WORDS, Compared, RunSet
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.losses import Loss, LossState, MetricLevel, level_of
@@ -18,7 +19,18 @@ from pytest_pinet.model.limits import METRICS
 from pytest_pinet.model.record.measurement import HttpRecord, LadderRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import Tuned
-from pytest_pinet.report.text_wrap import SIDES, WIDTH, count, rate, rates, side_cells, text_table, value_texts, wrap
+from pytest_pinet.report.text_wrap import (
+    SIDES,
+    WIDTH,
+    count,
+    rate,
+    rates,
+    side_cells,
+    text_table,
+    value_texts,
+    wrap,
+    wrap_each,
+)
 
 # Notes that differ only in these numbers have the same meaning.
 _NUMBER = re.compile(r"\d[\d.]*(?: [kMGT]?bit/s)?")
@@ -26,9 +38,7 @@ _NUMBER = re.compile(r"\d[\d.]*(?: [kMGT]?bit/s)?")
 
 def folded(notes: Iterable[str]) -> list[str]:
     """Return each note once. Of several notes that differ only in their numbers, the first stands for all."""
-    alike: dict[str, list[str]] = {}
-    for note in dict.fromkeys(notes):
-        alike.setdefault(_NUMBER.sub("#", note), []).append(note)
+    alike = grouped((_NUMBER.sub("#", note), note) for note in dict.fromkeys(notes))
     return [f"{same[0]} (and {len(same) - 1} similar)" if len(same) > 1 else same[0] for same in alike.values()]
 
 
@@ -94,8 +104,13 @@ def apart_notes(skew_s: float | None, within_s: float | None, most_s: float) -> 
 def traffic_notes(result: ResultRecord, most_s: float) -> list[str]:
     """Return a note on flows that did not begin within ``most_s``, on a ladder, and on requests."""
     apart = apart_notes(result.start_skew_s, result.start_skew_within_s, most_s) if result.windows else []
+    return [*apart, *traffic_sentences(result)]
+
+
+def traffic_sentences(result: ResultRecord) -> list[str]:
+    """Return a sentence on a ladder, and one on requests."""
     ladder = [ladder_text(result.ladder)] if result.ladder is not None else []
-    return [*apart, *ladder, *([http_text(result.http)] if result.http is not None else [])]
+    return [*ladder, *([http_text(result.http)] if result.http is not None else [])]
 
 
 def versions_text(result: ResultRecord) -> str:
@@ -111,14 +126,12 @@ def of_interest(figures: Mapping[str, FigureJudgement]) -> dict[str, FigureJudge
 
 def figures_text(figures: Mapping[str, FigureJudgement]) -> str:
     """Return a sentence: ``p90 1.2 ms (limit 2 ms), late 0.1%``."""
-    return ", ".join(f"{name} {figure_text(name, one)}" for name, one in figures.items())
-
-
-def figure_text(name: str, one: FigureJudgement) -> str:
-    """Return the value of a value with its unit, and its limit."""
-    show = one.kind(name).show
-    value = "unknown" if one.value is None else show(one.value)
-    return value if one.limit is None else f"{value} (limit {show(one.limit.number)})"
+    texts = []
+    for name, one in figures.items():
+        show = one.kind(name).show
+        limit = "" if one.limit is None else f" (limit {show(one.limit.number)})"
+        texts.append(f"{name} {'unknown' if one.value is None else show(one.value)}{limit}")
+    return ", ".join(texts)
 
 
 def http_text(record: HttpRecord) -> str:
@@ -278,24 +291,21 @@ MOST_DIFFERENCES = 12
 _EXPLAINED = ("slower", "inconclusive", NOT_COMPARABLE)
 
 
-def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared], width: int = WIDTH) -> list[str]:
+def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared]) -> list[str]:
     """Return the table, worst row first, below a description of A and B."""
-    lines = [
-        line for name, side in (("A", a), ("B", b)) for line in wrap(_what(name, side), hanging="   ", width=width)
-    ]
+    lines = wrap_each((_what("A", a), _what("B", b)), hanging="   ")
     if not found:
         return [*lines, "", "no metric to compare"]
     words = [one.word.upper() if one.word in _LOUD else one.word for one in found]
     sides = [side_cells(one.a, one.b, one.change, kind=one.kind) for one in found]
     cells = [_HEADER, *((one.figure, *side, word) for one, side, word in zip(found, sides, words, strict=True))]
     explained = [one.why if one.word in _EXPLAINED else "" for one in found]
-    notes = [wrap(why, indent="    ", width=width) if why else [] for why in explained]
-    for text in list(dict.fromkeys(text for one in found for text in one.differs))[:MOST_DIFFERENCES]:
-        lines += wrap(f"differs: {text}", hanging="   ", width=width)
-    lines += ["", *text_table(cells, SIDES, width, notes=notes)]
+    notes = [wrap(why, indent="    ") if why else [] for why in explained]
+    differing = list(dict.fromkeys(f"differs: {text}" for one in found for text in one.differs))[:MOST_DIFFERENCES]
+    lines += [*wrap_each(differing, hanging="   "), "", *text_table(cells, SIDES, WIDTH, notes=notes)]
     counts = Counter(one.word for one in found)
     said = ", ".join(f"{counts[word]} {word}" for word in WORDS if counts[word])
-    return [*lines, "", f"{len(found)} metric{'s' if len(found) != 1 else ''}: {said}"]
+    return [*lines, "", f"{count(len(found), 'metric')}: {said}"]
 
 
 def comparison_records(found: Sequence[Compared]) -> list[dict[str, object]]:
@@ -309,4 +319,4 @@ def _what(name: str, side: RunSet) -> str:
     builds = side.builds
     of = f" of {', '.join(builds[:3])}{', ...' if len(builds) > 3 else ''}" if builds else ""
     emulated = ", emulated" if any(point.emulated for point in side.points) else ""
-    return f"{name}: {side.name} ({runs} run{'s' if runs != 1 else ''}{of}{emulated})"
+    return f"{name}: {side.name} ({count(runs, 'run')}{of}{emulated})"

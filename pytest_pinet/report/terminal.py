@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from pytest_pinet.execution.grouping import grouped, occurrences
 from pytest_pinet.model.judgement import FigureJudgement
 from pytest_pinet.model.quantities import unit_of
 from pytest_pinet.model.record.measurement import DirectionRecord
@@ -17,13 +18,12 @@ from pytest_pinet.model.record.result import ResultRecord, SkippedRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.sentences import (
     evenness_note,
-    http_text,
     ineffective,
-    ladder_text,
     limited_by_text,
     of_interest,
+    traffic_sentences,
 )
-from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, signed_percent, text_table, wrap
+from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, text_table, wrap, wrap_each
 
 # The default traffic. Its name is omitted from rows to keep them short.
 USUAL_TRAFFIC = "tcp-P1"
@@ -107,12 +107,9 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
     if any(flow.limit_bps is not None for flow in result.flows):
         rows = [replace(row, per_flow=row.limit_bps is None) for row in rows]
     if rows:
-        rows[0] = replace(rows[0], limited_by=limited_by_text(result))
-    extra = [evenness_note(result)] if result.evenness is not None else []
-    extra += [ladder_text(result.ladder)] if result.ladder is not None else []
-    extra += [http_text(result.http)] if result.http is not None else []
-    if rows:
-        rows[0] = replace(rows[0], notes=tuple(dict.fromkeys((*rows[0].notes, *extra))), extra=tuple(extra))
+        extra = [*([evenness_note(result)] if result.evenness is not None else []), *traffic_sentences(result)]
+        of_first = tuple(dict.fromkeys((*rows[0].notes, *extra)))
+        rows[0] = replace(rows[0], notes=of_first, limited_by=limited_by_text(result), extra=tuple(extra))
     verdict = result.verdict
     # A cost of traffic is shown only if it fails.
     shown = {n: one for n, one in of_interest(result.figures or {}).items() if not rows or one.verdict is Verdict.FAIL}
@@ -128,36 +125,35 @@ def _figure_row(label: str, test: str, name: str, one: FigureJudgement, notes: t
     # The key of some traffic begins with the name of its only value.
     label = label if f" {name}-" in label else f"{label}-{name}"
     value = "-" if one.value is None else one.kind(name).show(one.value)
-    spread = None if len(one.values) < 2 or not one.value else (max(one.values) - min(one.values)) / one.value
-    reasons = (one.reason,) if one.verdict in _EXPLAINED else ()
-    shown = () if one.verdict is Verdict.PASS else (*reasons, *notes)
     texts = value, "none" if one.limit is None else one.kind(name).show(one.limit.number)
+    spread, shown = _spread(one.values, one.value), _shown(one, notes)
     return ResultRow(label, test, "", one.verdict, spread=spread, notes=shown, figure=texts)
 
 
 def _measured(label: str, test: str, name: str, direction: DirectionRecord, notes: tuple[str, ...]) -> ResultRow:
-    verdict = direction.verdict
-    reasons = (direction.reason,) if verdict in _EXPLAINED else ()
+    counted = [one.goodput_bps for one in direction.connections if not one.excluded]
     return ResultRow(
         label,
         test,
         name,
-        verdict,
+        direction.verdict,
         direction.goodput_bps,
         direction.limit_bps,
         direction.oracle_bps,
         direction.baseline.difference if direction.baseline is not None else None,
-        _spread(direction),
-        () if verdict is Verdict.PASS else (*reasons, *notes),
+        _spread(counted, direction.goodput_bps),
+        _shown(direction, notes),
     )
 
 
-def _spread(direction: DirectionRecord) -> float | None:
-    """Return the spread of the connections that count; None for fewer than two."""
-    counted = [one.goodput_bps for one in direction.connections if not one.excluded]
-    if len(counted) < 2 or not direction.goodput_bps:
-        return None
-    return (max(counted) - min(counted)) / direction.goodput_bps
+def _spread(values: Sequence[float], of: float | None) -> float | None:
+    """Return the spread of values relative to their result; None for fewer than two."""
+    return (max(values) - min(values)) / of if len(values) > 1 and of else None
+
+
+def _shown(one: DirectionRecord | FigureJudgement, notes: tuple[str, ...]) -> tuple[str, ...]:
+    reasons = (one.reason,) if one.verdict in _EXPLAINED else ()
+    return () if one.verdict is Verdict.PASS else (*reasons, *notes)
 
 
 def _distinct(rows: list[ResultRow]) -> list[ResultRow]:
@@ -166,27 +162,24 @@ def _distinct(rows: list[ResultRow]) -> list[ResultRow]:
     named = [
         replace(row, label=f"{row.label} {row.test}") if looks[row.label, row.direction] > 1 else row for row in rows
     ]
-    looks = Counter((row.label, row.direction) for row in named)
-    seen: Counter[tuple[str, str]] = Counter()
-    numbered = []
-    for row in named:
-        look = (row.label, row.direction)
-        seen[look] += 1
-        numbered.append(replace(row, label=f"{row.label} #{seen[look]}") if looks[look] > 1 else row)
-    return numbered
+    again = [(row.label, row.direction) for row in named]
+    looks = Counter(again)
+    return [
+        replace(row, label=f"{row.label} #{number}") if looks[look] > 1 else row
+        for row, look, number in zip(named, again, occurrences(again), strict=True)
+    ]
 
 
 def summary_table(
     results: Sequence[ResultRecord],
     skipped: Sequence[SkippedRecord],
-    width: int = WIDTH,
     color: bool = False,
     run_folder: str | None = None,
     json_path: str | None = None,
     verbose: bool = False,
     explained: Collection[str] = (),
 ) -> list[str]:
-    """Return the lines of the summary, at most ``width`` (at least 72) columns wide.
+    """Return the lines of the summary, at most 80 columns wide.
 
     Paths stay whole, so that they can be copied. ``of max`` is the share of the physical limit. The columns ``change``
     (against the baseline) and ``spread`` (of the connections) exist if a row has such a value. ``verbose`` adds the
@@ -195,15 +188,16 @@ def summary_table(
     """
     rows = rows_of([result for result in results if not result.not_begun])
     shown = [replace(row, notes=()) if row.node_id in explained and row.verdict not in GOOD else row for row in rows]
-    missed = [*skipped, *not_begun(results)]
-    lines = _table(shown, width, color, verbose) if rows else []
-    if missed:
-        lines += ["", "not measured:", *skipped_lines(missed, width)]
-    lines += ["", *wrap(count_line(results, skipped), hanging="  ", width=width)]
-    for sentence in (*_ungated(results), *ineffective(results), *_nothing_measured(results, skipped)):
-        lines += wrap(sentence, hanging="  ", width=width)
-    lines += [f"{name} {copyable(path)}" for name, path in (("run folder:", run_folder), ("json:", json_path)) if path]
+    lines = _table(shown, color, verbose) if rows else []
+    lines += not_measured([*skipped, *not_begun(results)])
+    more = (*_ungated(results), *ineffective(results), *_nothing_measured(results, skipped))
+    lines += ["", *wrap_each([count_line(results, skipped), *more]), *place_lines(run_folder, json_path)]
     return lines if rows else lines[1:]
+
+
+def place_lines(run_folder: str | None, json_path: str | None) -> list[str]:
+    """Return where a run is kept. Paths stay whole."""
+    return [f"{name}: {copyable(path)}" for name, path in (("run folder", run_folder), ("json", json_path)) if path]
 
 
 def _nothing_measured(results: Sequence[ResultRecord], skipped: Sequence[SkippedRecord]) -> list[str]:
@@ -255,31 +249,31 @@ def _counts(verdicts: Counter[Verdict]) -> str:
     return f": {words}" if words else ""
 
 
-def _table(rows: list[ResultRow], width: int, color: bool, verbose: bool) -> list[str]:
+def _table(rows: list[ResultRow], color: bool, verbose: bool) -> list[str]:
     unit = _shared_unit(rows)
     heads, *more = more_cells(rows)
     cells = [("combination", "dir", unit[0] if unit else "goodput", "limit", "of max", *heads, "verdict")]
     cells += [(row.label, *_cells(row, unit), *own, WORDS[row.verdict]) for row, own in zip(rows, more, strict=True)]
     colors = [COLORS[row.verdict] if color else None for row in rows]
     columns = f"<  <  >  >  >  {'>  ' * len(heads)}<"
-    return text_table(cells, columns, width, colors, [_notes(row, width, verbose) for row in rows], True)
+    return text_table(cells, columns, WIDTH, colors, [_notes(row, verbose) for row in rows], True)
 
 
 def more_cells(rows: Sequence[ResultRow]) -> list[tuple[str, ...]]:
     """Return the cells of the columns that only some tables have: of the head, then of each row."""
     columns: list[tuple[str, ...]] = []
     if any(row.change is not None for row in rows):
-        columns.append(("change", *(change_text(row.change) for row in rows)))
+        columns.append(("change", *(_percent(row.change, "+") for row in rows)))
     if any(row.spread is not None for row in rows):
-        columns.append(("spread", *(spread_text(row.spread) for row in rows)))
+        columns.append(("spread", *(_percent(row.spread) for row in rows)))
     return list(zip(*columns, strict=True)) if columns else [()] * (len(rows) + 1)
 
 
-def _notes(row: ResultRow, width: int, verbose: bool) -> list[str]:
+def _notes(row: ResultRow, verbose: bool) -> list[str]:
     sentences = filter(None, map(first_sentence, row.notes))
-    lines = [line for note in sentences for line in wrap(note, indent="    ", width=width, lines=_NOTE_LINES)]
+    lines = [line for note in sentences for line in wrap(note, indent="    ", lines=_NOTE_LINES)]
     if verbose and row.limited_by:
-        lines += wrap(f"limited by {row.limited_by}", indent="    ", width=width)
+        lines += wrap(f"limited by {row.limited_by}", indent="    ")
     return lines
 
 
@@ -302,50 +296,35 @@ def _rate(bps: float, unit: tuple[str, float] | None) -> str:
 
 
 def _cells(row: ResultRow, unit: tuple[str, float] | None) -> tuple[str, ...]:
-    share = row.share
     if row.figure is not None:
         return ("-", *row.figure, "-")
-    return (
-        plain(row.direction)[:3] or "-",
-        "-" if row.goodput_bps is None else _rate(row.goodput_bps, unit),
-        _limit(row, unit),
-        "-" if share is None else f"{share * 100:.1f}%" if share < 9.99 else ">999%",
-    )
+    goodput, limit = (None if bps is None else _rate(bps, unit) for bps in (row.goodput_bps, row.limit_bps))
+    no_limit = "-" if goodput is None else "per flow" if row.per_flow else "none"
+    return plain(row.direction)[:3] or "-", goodput or "-", limit or no_limit, _percent(row.share)
 
 
-def _limit(row: ResultRow, unit: tuple[str, float] | None) -> str:
-    if row.limit_bps is not None:
-        return _rate(row.limit_bps, unit)
-    return "-" if row.goodput_bps is None else "per flow" if row.per_flow else "none"
-
-
-def change_text(change: float | None) -> str:
-    """Return a relative change, such as ``-9.6%``, in at most 6 characters."""
-    return ">999%" if change is not None and abs(change) >= 9.99 else signed_percent(change)
-
-
-def spread_text(spread: float | None) -> str:
-    """Return a spread, such as ``0.4%``, in at most 5 characters."""
-    if spread is None:
+def _percent(part: float | None, sign: str = "") -> str:
+    """Return a share, or with the sign ``+`` a relative change, such as ``-9.6%``, in at most 6 characters."""
+    if part is None:
         return "-"
-    return f"{spread * 100:.1f}%" if spread < 9.99 else ">999%"
+    return ">999%" if abs(part) >= 9.99 else f"{round(part * 100, 1) + 0.0:{sign}.1f}%"
 
 
-def skipped_lines(skipped: Sequence[SkippedRecord], width: int, each: bool = False) -> list[str]:
-    """Return the skipped combinations grouped by reason. ``each``: a line of its own for each, if it is short."""
-    lines: list[str] = []
+def not_measured(skipped: Sequence[SkippedRecord], each: bool = False) -> list[str]:
+    """Return the skipped combinations grouped by reason, below an empty line and a heading; no line without any.
+
+    ``each``: a line of its own for each, if it is short.
+    """
+    lines = ["", "not measured:"] if skipped else []
     for reason, ids in by_reason(skipped).items():
         short = [f"  {one}: {reason}" for one in ids]
-        if each and max(map(len, short)) <= width:
+        if each and max(map(len, short)) <= WIDTH:
             lines += short
         else:
-            lines += [*wrap(", ".join(ids), indent="  ", width=width), *wrap(reason, indent="    ", width=width)]
+            lines += [*wrap(", ".join(ids), indent="  "), *wrap(reason, indent="    ")]
     return lines
 
 
 def by_reason(skipped: Sequence[SkippedRecord]) -> dict[str, list[str]]:
     """Return the ids of skipped combinations by reason, because many often share one reason."""
-    found: dict[str, list[str]] = {}
-    for skip in skipped:
-        found.setdefault(skip.reason, []).append(skip.id)
-    return found
+    return grouped((skip.reason, skip.id) for skip in skipped)

@@ -50,20 +50,15 @@ def written(text: str) -> str:
     return escape("\n".join(map(copyable, text.split("\n"))))
 
 
-def rate(bps: float) -> str:
-    """Return a bit rate with its unit in at most RATE_WIDTH characters."""
-    return value_text(bps, GOODPUT)
+def rate(bps: float | None, missing: str = "-") -> str:
+    """Return a bit rate with its unit in at most RATE_WIDTH characters, or ``missing`` if there is none."""
+    return value_text(bps, GOODPUT, missing)
 
 
 def value_text(value: float | None, kind: Figure, missing: str = "-") -> str:
     """Return a value of a kind with its unit in at most RATE_WIDTH characters, or ``missing`` if there is none."""
     text = missing if value is None else kind.show(value)
     return text if value is None or len(text) <= RATE_WIDTH else f"{value:.0e} {kind.unit}"
-
-
-def rate_or(bps: float | None, missing: str = "-") -> str:
-    """Return a bit rate with its unit, or ``missing`` if there is none."""
-    return missing if bps is None else rate(bps)
 
 
 def rates(*bps: float) -> list[str]:
@@ -121,13 +116,18 @@ def wrap(
     return [line.replace(_TIED, " ") for line in wrapped] or [indent.rstrip()]
 
 
-def wrap_command(command: str, indent: str, hanging: str, width: int = WIDTH) -> list[str]:
+def wrap_each(texts: Iterable[str], hanging: str = "  ") -> list[str]:
+    """Return the lines of all these texts. All but the first line of each begin with ``hanging``."""
+    return [line for text in texts for line in wrap(text, hanging=hanging)]
+
+
+def wrap_command(command: str, indent: str, hanging: str) -> list[str]:
     """Return a shell command in lines with backslashes, so that it can be copied. Words are never split."""
     words: list[str] = _SHELL_WORD.findall(copyable(command))
     lines, line = [], indent
     for word in words:
         fresh = line in (indent, hanging)
-        if not fresh and len(line) + len(word) + len("  \\") > width:
+        if not fresh and len(line) + len(word) + len("  \\") > WIDTH:
             lines.append(line + " \\")
             line, fresh = hanging, True
         line += word if fresh else f" {word}"

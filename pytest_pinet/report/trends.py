@@ -94,7 +94,7 @@ class RunFacts:
 
 
 def series_of(found: Trend, combination: str, level: MetricLevel) -> FigureSeries:
-    """Return the trend of a metric as a series for charts and pages."""
+    """Return the trend of a metric, whose level is this, as a series for charts and pages."""
     last = found.points[-1].direction if found.points else ""
     traffic = within(found.figure, combination).removesuffix(f"-{last}" if last else "")
     own = {field.name: getattr(found, field.name) for field in fields(found)}
@@ -102,7 +102,7 @@ def series_of(found: Trend, combination: str, level: MetricLevel) -> FigureSerie
     return FigureSeries(**own, combination=of, traffic=traffic, direction=last, level=level)
 
 
-def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list[FigureSeries]:
+def all_series(history: HistoryStore, last: int) -> list[FigureSeries]:
     """Return a series for every metric of the history, with its newest ``last`` points.
 
     The level of a metric that lost something, or may have, comes from more points. A loss older than the chart is
@@ -112,7 +112,7 @@ def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list
     best = history.best_levels() if last < LONG_LENGTH else {}
     shown = [
         (combination, found, level_of(found, today))
-        for combination, found in history.trends(last, lab)
+        for combination, found in history.trends(last)
         if not _of_gates(combination)
     ]
     lower = {
@@ -126,7 +126,7 @@ def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list
             or level.is_below(best.get((found.figure, found.lab), 0.0))
         )
     }
-    longer = history.trends(LONG_LENGTH, lab, lower) if lower and last < LONG_LENGTH else ()
+    longer = history.trends(LONG_LENGTH, only=lower) if lower and last < LONG_LENGTH else ()
     levels = {(found.figure, found.lab): level_of(found, today) for _, found in longer}
     return [
         series_of(found, combination, levels.get((found.figure, found.lab), level))

@@ -25,8 +25,8 @@ from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.exact_text import EXACT_MEANING
 from pytest_pinet.report.result_record import attached_results, skip_reason
 from pytest_pinet.report.run_folder import RunFolder, write_json
-from pytest_pinet.report.terminal import skipped_lines, summary_table
-from pytest_pinet.report.text_wrap import WIDTH, wrap
+from pytest_pinet.report.terminal import not_measured, summary_table
+from pytest_pinet.report.text_wrap import wrap
 from pytest_pinet.report.trends import trend_lines
 from pytest_pinet.scheduling.planner import WORKER_INPUT
 from pytest_pinet.session.boards import BoardMemory
@@ -338,11 +338,11 @@ class RunRecorder:
         if self._dry_run is not None and exitstatus != pytest.ExitCode.USAGE_ERROR:
             lines = self._dry_run.lines()
             missed = [one for one in self._skipped.values() if self._is_exact and one.reason != PLANNED]
-            lines += ["", "not measured:", *skipped_lines(missed, WIDTH, each=True)] if missed else []
+            lines += not_measured(missed, each=True)
         elif self.record is not None and self.record.change is not None:
             # The answer on a build under test replaces the table of results.
             run, change = self.record, self.record.change
-            lines = change_lines(change, run.skipped, WIDTH, color, self.shown_folder, json_path, run.results)
+            lines = change_lines(change, run.skipped, color, self.shown_folder, json_path, run.results)
             lines += wrap(emulated_words(self.record), hanging="  ")
         elif self._results or self._skipped:
             lines = summary_table(

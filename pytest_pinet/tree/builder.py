@@ -15,7 +15,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from pydantic import TypeAdapter
@@ -138,9 +137,7 @@ class TreeBuilder:
         self._builds.mkdir(exist_ok=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._held.close()
 
     def kept(self, commit: str) -> Path | None:
@@ -248,7 +245,8 @@ class TreeBuilder:
                 "name": what.id[:12],
                 "kernel": "Image",
                 "modules": modules,
-                **({"device_trees": "dtbs"} if trees else {}),
+                # A configuration may have none, as for a board that brings its own.
+                **({"device_trees": "dtbs"} if (draft / "dtbs").exists() else {}),
                 "source": {"commit": what.id, "compiler": self._compiler, "config": "config"},
             }
             (draft / FILE).write_text(json.dumps(described, indent=1))

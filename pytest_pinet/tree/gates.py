@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, LabError
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.execution.shell import last_line
 from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.judge.bisection import GOOD
@@ -121,7 +122,10 @@ class Gates:
         run = read_whole_run(path) if (path := self._folder / ".pinet/latest/results.json").exists() else None
         if code in _ANSWERS and run is not None and run.change is not None:
             return run
-        why = last_line(log.read_text("utf-8", "replace")) or f"exit code {code}"
+        # pytest ends with a summary, which names no cause.
+        errors = [one.message for one in run.results if one.verdict is Verdict.ERROR] if run is not None else []
+        said = errors[0].partition("\n")[0] if errors else last_line(log.read_text("utf-8", "replace"))
+        why = said or f"exit code {code}"
         raise (ConfigError if code in _MISTAKES else LabError)(f"the gate of {build.name} failed: {why} (see {log})")
 
 
@@ -144,10 +148,7 @@ def _step(run: RunRecord, figures: Sequence[_Figure], commits: tuple[str, str]) 
     assert run.change is not None
     # Boots of several boards are not in one order.
     own = [one for one in figures if one.result.combination.dut == figures[0].result.combination.dut]
-    boots: dict[tuple[int, Side], list[float]] = {}
-    for one in own:
-        for number, side, value in one.values():
-            boots.setdefault((number, side), []).append(value)
+    boots = grouped(((number, side), value) for one in own for number, side, value in one.values())
     names = dict(zip(Side, commits, strict=True))
     values = tuple((names[side], fmean(logs)) for (_, side), logs in sorted(boots.items()))
     why = f"{own[0].name}: {own[0].change.why}" if own and own[0].change is not None else run.change.sentence

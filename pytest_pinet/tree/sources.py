@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,10 @@ from pathlib import Path
 from pytest_pinet.emulated.image import Report, cache, locked
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.files import exists, is_folder, write_file
+from pytest_pinet.execution.git import git
 from pytest_pinet.execution.names import nearest, quoted
 from pytest_pinet.execution.shell import own_lines
 
-TIMEOUT_S = 600.0
 # A checkout with its output takes 2 to 15 GB. One that was not used for this time is removed.
 FORGOTTEN_AFTER_S = 30 * 86_400.0
 # What each source tree of the kernel has at its top.
@@ -70,7 +69,7 @@ class Tree:
 
     def resolve(self, ref: str) -> str:
         """Return the whole hash of a commit of the kernel. Raises ConfigError."""
-        done = self._git("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+        done = git(self.path, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
         if done.returncode or not re.match(r"[^-\s]", ref):
             refs = self._ask("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes")
             near = nearest(ref, refs.split())
@@ -96,8 +95,8 @@ class Tree:
         """
         if good == bad:
             raise ConfigError(f"the good and the bad commit are the same, {good[:12]}; name two commits")
-        if self._git("merge-base", "--is-ancestor", good, bad).returncode:
-            base = self._git("merge-base", good, bad).stdout.strip()
+        if git(self.path, "merge-base", "--is-ancestor", good, bad).returncode:
+            base = git(self.path, "merge-base", good, bad).stdout.strip()
             act = f"if {base[:12]}, their merge base, is good, name it" if base else "they have no common ancestor here"
             if self._ask("rev-parse", "--is-shallow-repository").strip() == "true":
                 act += "; this clone is shallow, so fetch the missing commits first (git fetch --unshallow)"
@@ -106,12 +105,12 @@ class Tree:
 
     def file(self, commit: str, path: str) -> str | None:
         """Return the text of a file in a commit; None if the commit does not have it."""
-        done = self._git("cat-file", "blob", f"{commit}:{path}")
+        done = git(self.path, "cat-file", "blob", f"{commit}:{path}")
         return done.stdout if done.returncode == 0 else None
 
     def names(self, commit: str, folder: str) -> list[str]:
         """Return the names of what a folder has in a commit; none for a folder that does not exist."""
-        return self._git("ls-tree", "--name-only", f"{commit}:{folder}").stdout.split("\n")[:-1]
+        return git(self.path, "ls-tree", "--name-only", f"{commit}:{folder}").stdout.split("\n")[:-1]
 
     def locked(self, say: Report) -> AbstractContextManager[int]:
         """Lock the folder in the cache for this process; yields the descriptor of the lock. Raises LabError."""
@@ -146,42 +145,24 @@ class Tree:
         return found
 
     def _ask(self, *words: str) -> str:
-        done = self._git(*words)
+        done = git(self.path, *words)
         if done.returncode == 0:
             return done.stdout
         if "not a git repository" in done.stderr:
             raise ConfigError(f"{self.path} is not a git repository; expected a clone of the source of the kernel")
         raise ConfigError(f"git cannot read {self.path}: {_why(done)}")
 
-    def _git(self, *words: str) -> subprocess.CompletedProcess[str]:
-        try:
-            return _run(["git", "-C", str(self.path), *words], {})
-        except FileNotFoundError:
-            raise ConfigError(f"git is not installed; it is needed to read {self.path}") from None
-        except subprocess.TimeoutExpired:
-            raise ConfigError(f"git {words[0]} in {self.path} does not end within {TIMEOUT_S:g} s") from None
-
     def _own(self, *words: str) -> None:
         """Run git in the cache, without the user's configuration: filters, hooks, line ends."""
         try:
-            done = _run(["git", *words], {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"})
-        except subprocess.TimeoutExpired:
-            raise LabError(f"git does not end within {TIMEOUT_S:g} s in {self.folder}") from None
+            done = git(self.folder, *words, GIT_CONFIG_GLOBAL=os.devnull, GIT_CONFIG_NOSYSTEM="1")
+        except ConfigError as error:
+            raise LabError(str(error)) from None
         if done.returncode:
             raise LabError(
                 f"the source of the kernel cannot be checked out in {self.folder}: {_why(done)}",
                 "free disk space there, or set XDG_CACHE_HOME to another folder; a partial clone lacks files",
             )
-
-
-def _run(argv: Sequence[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    # In a hook, variables of git name the index of the user. Without locks, git writes nothing on the side.
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    clean |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C.UTF-8", **environment}
-    return subprocess.run(
-        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S,
-        check=False, env=clean,
-    )  # fmt: skip
 
 
 def _why(done: subprocess.CompletedProcess[str]) -> str:

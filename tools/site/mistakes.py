@@ -80,7 +80,7 @@ MISTAKES = (
     Group(
         "Commits of a kernel tree",
         ERRORS,
-        ("tree/*", "cli/tree.py"),
+        ("tree/*", "cli/tree.py", "execution/git.py"),
         "The folder of `--tree` is no git repository of the kernel, it does not have a commit or a defconfig of this "
         "name, or the file of `--config` is no configuration.",
         "Correct the option, or fetch the commit first. [Two commits of a kernel "

@@ -51,6 +51,15 @@ class BuildRecord(SparseRecord):
     source: Rare[BuildSource] = None
 
     @property
+    def known_source(self) -> BuildSource:
+        """The source of the build; its texts are empty if nothing is known of it."""
+        return self.source or BuildSource()
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} ({self.key}{f', kernel {self.release}' if self.release else ''})"
+
+    @property
     def settings(self) -> tuple[str, ...]:
         """All settings of the build, one text each."""
         steering = {"rps": self.rps, "irq": self.irq}
@@ -87,6 +96,11 @@ class TurnRecord(Record):
     running: dict[str, str | None]
     trouble: str
     connections: dict[str, tuple[ConnectionRecord, ...]] = Field(default_factory=dict)
+
+    def levels(self, way: str) -> tuple[float, ...]:
+        """Return the levels of the connections of a direction that count, in bit/s."""
+        levels = (one.level_bps for one in self.connections.get(way, ()) if not one.excluded)
+        return tuple(level for level in levels if level is not None)
 
 
 class ChangedDirectionRecord(SparseRecord):
@@ -146,7 +160,8 @@ class ChangeEntryRecord(SparseRecord):
 
     ``finding`` is the kind of a failure of the build itself (``panic``, ``no driver`` and so on); empty without one.
     ``lab`` is that of the result, if runs of several labs were merged. ``cost`` is set for a dearer cost of the device
-    under test: it is the key of the cost, and ``a`` and ``b`` are its values.
+    under test: it is the key of the cost, and ``a`` and ``b`` are its values. ``layout`` is true for a metric that is
+    slower although only the order and the addresses of the code differ.
     """
 
     id: str
@@ -162,6 +177,7 @@ class ChangeEntryRecord(SparseRecord):
     cost: Rare[str] = None
     a: Rare[float] = None
     b: Rare[float] = None
+    layout: Rare[bool] = None
 
     @property
     def result_key(self) -> tuple[str | None, str]:

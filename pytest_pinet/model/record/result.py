@@ -108,24 +108,23 @@ class ResultRecord(SparseRecord):
     has for ``dut``, ``peer`` (and ``end 2`` and so on) the name of the ``end`` and its settings, read before the
     traffic: command line, kernel, driver, firmware, governor, offloads, rings, coalescing, EEE, pause, queues, IRQ
     affinity, queueing disciplines and sysctls; of Wi-Fi also signal, channel and power saving, if the end has ``iw``.
-    ``parameters`` is a hash of how it was measured (duration of
-    connections, MTU and so on); values with different hashes are no trend. ``evidence`` is what each end counted in
-    each connection, ``limited_by`` what limited the goodput, ``tunings`` the outcome of each setting. ``http``
-    and ``ladder`` belong to such traffic. A ``kselftest`` of the kernel has no goodput and no ``directions``.
-    ``figures`` are values with another unit, by their names. ``comparison``
-    belongs to two states that were measured alternately: the values come from state B, and the limits from state A.
-    ``change`` belongs to two builds that were measured alternately: the
-    values come from build B. ``exact`` belongs to two builds on an exact board; the intervals of ``change`` then have
-    no width. ``ran``
-    is what ran with each build under test, ``A`` and ``B``. ``console_excerpt`` has the console lines around the line
-    that ended the test, each after its time. ``finding`` is the failure of a build that could not be measured
-    (``panic`` and so on). ``facts`` are machine facts of other plugins (hook ``pytest_pinet_machine_facts``). ``scale``
-    is the share of its rate at which the link ran, if less than 1: values are converted to the full rate, ``evidence``
-    and ``cables`` are not. ``boot`` names the boot of the device under test and ``link_up`` its link-up in that boot:
-    values of one boot or link-up resemble each other. ``died`` is true for a test that ended without a result of its
-    own: its process died, a fixture or a time limit ended it, or the run ended before it (then ``started`` is empty).
-    ``second_board`` is what another board of this kind had after
-    this result failed. ``lab`` is the lab of a result if runs of several labs were merged.
+    ``parameters`` is a hash of how it was measured (duration of connections, MTU and so on); values with different
+    hashes are no trend. ``evidence`` is what each end counted in each connection, ``limited_by`` what limited the
+    goodput, ``tunings`` the outcome of each setting. ``http`` and ``ladder`` belong to such traffic. A ``kselftest`` of
+    the kernel has no goodput and no ``directions``. ``figures`` are values with another unit, by their names.
+    ``comparison`` belongs to two states that were measured alternately: the values come from state B, and the limits
+    from state A. ``change`` belongs to two builds that were measured alternately: the values come from build B.
+    ``exact`` belongs to two builds on an exact board; the intervals of ``change`` then have no width. ``ran`` is what
+    ran with each build under test, ``A`` and ``B``. ``console_excerpt`` has the console lines around the line that
+    ended the test, each after its time. ``finding`` is the failure of a build that could not be measured (``panic`` and
+    so on). ``layout`` names the directions, values and costs that are slower with build B although only the order and
+    the addresses of the code differ. ``facts`` are machine facts of other plugins (hook
+    ``pytest_pinet_machine_facts``). ``scale`` is the share of its rate at which the link ran, if less than 1: values
+    are converted to the full rate, ``evidence`` and ``cables`` are not. ``boot`` names the boot of the device under
+    test and ``link_up`` its link-up in that boot: values of one boot or link-up resemble each other. ``died`` is true
+    for a test that ended without a result of its own: its process died, a fixture or a time limit ended it, or the run
+    ended before it (then ``started`` is empty). ``second_board`` is what another board of this kind had after this
+    result failed. ``lab`` is the lab of a result if runs of several labs were merged.
     """
 
     id: str
@@ -168,6 +167,7 @@ class ResultRecord(SparseRecord):
     ran: Rare[dict[str, RanRecord]] = None
     console_excerpt: Rare[str] = None
     finding: Rare[str] = None
+    layout: Rare[tuple[str, ...]] = None
     facts: Rare[dict[str, str | int | float | bool]] = None
     tool: Rare[str] = None
     scale: Rare[float] = None

@@ -6,6 +6,7 @@ import base64
 import csv
 import io
 import json
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,14 +28,13 @@ from pytest_pinet.report.exact_text import (
 )
 from pytest_pinet.report.sentences import (
     figures_text,
-    http_text,
     ineffective,
-    ladder_text,
     limited_by_text,
     scale_text,
     short_lines,
+    traffic_sentences,
 )
-from pytest_pinet.report.text_wrap import html_table, rate, rate_or, written
+from pytest_pinet.report.text_wrap import html_table, rate, written
 from pytest_pinet.report.trends import FigureSeries
 
 # The report is a single file with all attachments. Larger or further files stay in the run folder.
@@ -52,7 +52,13 @@ _TYPES = {
     ".json": "application/json", ".txt": "text/plain", ".log": "text/plain", ".csv": "text/csv",
     ".svg": "image/svg+xml", ".md": "text/markdown", ".yaml": "text/plain",
 }  # fmt: skip
+_ENDINGS = {"application/json": "json", "image/svg+xml": "svg", "text/csv": "csv"}
 Attachment = tuple[str, str, bytes]
+
+
+def attachment_name(kind: str) -> str:
+    """Return a new name for the file of an attachment, as allure-pytest makes it."""
+    return f"{uuid.uuid4()}-attachment.{_ENDINGS.get(kind, 'txt')}"
 
 
 def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
@@ -159,8 +165,8 @@ def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str,
 def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSeries]) -> str:
     """Return an HTML table and the trends. Allure 3 shows pictures only as data in ``img``; Allure 2 drops them."""
     rows = [
-        (result.combination.traffic, way, rate(one.goodput_bps), rate_or(one.limit_bps, "none"),
-         rate_or(one.oracle_bps or None, "none"), one.verdict)
+        (result.combination.traffic, way, rate(one.goodput_bps), rate(one.limit_bps, "none"),
+         rate(one.oracle_bps or None, "none"), one.verdict)
         for result in results
         if result.exact is None
         for way, one in result.directions.items()
@@ -192,8 +198,7 @@ def _said(result: ResultRecord) -> list[str]:
     """Return lines about the bottleneck, link scale, HTTP, UDP ladder, A/B change and ineffective tunings."""
     found = [f"limited by {limited}"] if (limited := limited_by_text(result)) else []
     found += [scaled] if (scaled := scale_text([result])) else []
-    found += [http_text(result.http)] if result.http is not None else []
-    found += [ladder_text(result.ladder)] if result.ladder is not None else []
+    found += traffic_sentences(result)
     if result.change is not None:
         change = result.change
         found += [f"{way}: {one.why} (A {change.a}, B {change.b})" for way, one in change.directions.items()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +20,6 @@ from pytest_pinet.report.allure.run_files import write_stand_in
 from pytest_pinet.report.result_record import attached_results
 from pytest_pinet.report.trends import FigureSeries
 
-_EXTENSIONS = {"application/json": "json", "image/svg+xml": "svg", "text/csv": "csv"}
 # At most this much of the end of a node's console output is attached.
 _CONSOLE_BYTES = 256 * 1024
 
@@ -152,7 +150,7 @@ class AllureResults:
             result.descriptionHtml = html
         folder = self.folder() if results else None
         for name, kind, body in content.attachments(results, trends, folder, self._console_texts()):
-            file_name = f"{uuid.uuid4()}-attachment.{_EXTENSIONS.get(kind, 'txt')}"
+            file_name = content.attachment_name(kind)
             allure_commons.plugin_manager.hook.report_attached_data(body=body, file_name=file_name)
             result.attachments.append(Attachment(name=name, source=file_name, type=kind))
 

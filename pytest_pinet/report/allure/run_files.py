@@ -22,7 +22,7 @@ from pytest_pinet.execution.files import write_file, writing
 from pytest_pinet.history.points import metric_id
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.allure.content import csv_bytes, labels, parameters
+from pytest_pinet.report.allure.content import attachment_name, csv_bytes, labels, parameters
 from pytest_pinet.report.allure.identity import (
     MEMORY,
     PREFIX,
@@ -56,7 +56,6 @@ _CI_SERVICES = {
     "GITLAB_CI": ("GitLab CI", "gitlab", "CI_PIPELINE_IID", "{CI_JOB_URL}"),
     "JENKINS_URL": ("Jenkins", "jenkins", "BUILD_NUMBER", "{BUILD_URL}"),
 }  # fmt: skip
-_ENDINGS = {"image/svg+xml": "svg", "text/csv": "csv", "text/plain": "txt"}
 _KEY = str.maketrans({" ": "\\ ", ":": "\\:", "=": "\\="})
 
 
@@ -270,7 +269,7 @@ def executor(run: RunRecord, order: int | None, environ: Mapping[str, str]) -> d
 
 def attached(name: str, kind: str, content: bytes) -> dict[str, bytes]:
     """Return the files of an attachment of the whole run, as allure-pytest writes them since 2.16."""
-    source = f"{uuid.uuid4()}-attachment.{_ENDINGS[kind]}"
+    source = attachment_name(kind)
     entry = {"name": name, "source": source, "type": kind, "timestamp": int(time.time() * 1000)}
     return {source: content, f"{uuid.uuid4()}-globals.json": _json({"attachments": [entry]})}
 

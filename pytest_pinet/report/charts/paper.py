@@ -173,17 +173,18 @@ class AxisScale:
         first = math.ceil(self.low / step - 1e-9)
         return [n * step for n in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
+    def labels(self, factor: float, most: int = 6) -> list[tuple[float, str]]:
+        """Return the ticks with their texts in a unit of this size, with enough digits to distinguish neighbours."""
+        ticks = self.ticks(most)
+        step = ticks[1] - ticks[0] if len(ticks) > 1 else self.high - self.low
+        digits = max(0, -math.floor(math.log10(step / factor) + 1e-9)) if step > 0 else 0
+        return [(tick, f"{tick / factor + 0.0:.{digits}f}") for tick in ticks]
+
 
 def _step(least: float) -> float:
     """Return the smallest round number (1, 2 or 5 times a power of ten) that is not below ``least``."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
-
-
-def tick_text(value: float, factor: float, step: float) -> str:
-    """Return the label of a tick in a unit of the size ``factor``, with enough digits to distinguish neighbours."""
-    digits = max(0, -math.floor(math.log10(step / factor) + 1e-9)) if step > 0 else 0
-    return f"{value / factor + 0.0:.{digits}f}"
 
 
 def value_range(values: Iterable[float], room: float = 0.06, least: float = 0.02) -> tuple[float, float]:
@@ -221,12 +222,10 @@ def draw_axis(paper: Paper, area: Area, values: Iterable[float], unit: str = "bi
     scale = AxisScale(low, high, area.bottom, area.top)
     # One unit for all numbers of an axis, so that they can be compared.
     unit, factor = unit_of(high, unit)
-    ticks = scale.ticks()
-    step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
-    for tick in ticks:
+    for tick, text in scale.labels(factor):
         y = scale(tick)
         paper.line([(area.left, y), (area.right, y)], "s-grid thin")
-        paper.text(area.left - 6, y + 4, tick_text(tick, factor, step), "f-muted", SMALL, "end")
+        paper.text(area.left - 6, y + 4, text, "f-muted", SMALL, "end")
     zero = "" if low == 0 else ", axis does not begin at 0"
     paper.text(area.left - 52, area.top - 9, f"{unit}{zero}", "f-muted", SMALL)
     return scale

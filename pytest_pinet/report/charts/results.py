@@ -8,7 +8,6 @@ from statistics import fmean
 
 from markupsafe import Markup, escape
 
-from pytest_pinet.model.measurement import Sample
 from pytest_pinet.model.record.change import ChangeRecord
 from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -23,12 +22,11 @@ from pytest_pinet.report.charts.paper import (
     Paper,
     draw_axis,
     draw_levels,
-    tick_text,
     value_range,
     width_of,
 )
 from pytest_pinet.report.terminal import ResultRow
-from pytest_pinet.report.text_wrap import rate, rate_or
+from pytest_pinet.report.text_wrap import rate
 
 _WIDTH, _ROW, _HEAD = 900, 22, 74
 _LEFT, _RIGHT, _LONGEST = 300, 690, 42
@@ -71,7 +69,7 @@ def _bar(paper: Paper, xs: AxisScale, top: float, row: ResultRow) -> None:
     if row.limit_bps is not None and row.oracle_bps:
         x = xs(min(row.limit_bps / row.oracle_bps, 1.05))
         paper.line([(x, top + 1), (x, top + _ROW - 2)], "s-ink strong dash")
-    value = rate_or(row.goodput_bps, "no value") if row.figure is None else row.figure[0]
+    value = rate(row.goodput_bps, "no value") if row.figure is None else row.figure[0]
     paper.mark(_RIGHT + 38, top + 11, row.verdict)
     paper.text(_RIGHT + 50, base, f"{row.verdict}, {value}", "f-ink", SMALL)
 
@@ -94,7 +92,7 @@ def throughput_chart(result: ResultRecord) -> Paper:
     paper.text(14, 24, result.id, "f-ink bold", TITLE)
     paper.text(14, 41, "goodput at the receiver over time; faint: warm-up, not counted", "f-muted", SMALL)
     levels = _levels(lines)
-    rates = [bps for line in lines for sample in line.record.samples if (bps := _bps(sample)) is not None]
+    rates = [sample.bps for line in lines for sample in line.record.samples if sample.seconds > 0]
     ys = draw_axis(paper, _AREA, [*rates, *(bps for bps, _, _ in levels)])
     xs = AxisScale(0, max(total_s, 0.1), _AREA.left, _AREA.right)
     _time_axis(paper, xs, begins)
@@ -115,10 +113,6 @@ def _lines(result: ResultRecord) -> list[_Line]:
         _Line(name, record, f"s-hue{index % HUES} {_DASHES[index // HUES % len(_DASHES)]}".strip())
         for index, (name, record) in enumerate(records.items())
     ]
-
-
-def _bps(sample: Sample) -> float | None:
-    return sample.bytes * 8 / sample.seconds if sample.seconds > 0 else None
 
 
 def _begins(records: Sequence[DirectionRecord]) -> tuple[dict[int, float], float]:
@@ -169,13 +163,9 @@ def _draw(paper: Paper, xs: AxisScale, ys: AxisScale, begins: Mapping[int, float
     """Draw a line of steps, because a rate holds for a whole interval. Each connection has its own line."""
     for number, one in enumerate(line.record.connections, 1):
         pieces: dict[bool, list[tuple[float, float]]] = {}
-        for sample in one.samples:
-            bps = _bps(sample)
-            if bps is None:
-                continue
-            begin = begins[number] + sample.start_s
-            points = pieces.setdefault(sample.warmup, [])
-            points += [(xs(begin), ys(bps)), (xs(begin + sample.seconds), ys(bps))]
+        for sample in (sample for sample in one.samples if sample.seconds > 0):
+            begin, y = begins[number] + sample.start_s, ys(sample.bps)
+            pieces.setdefault(sample.warmup, []).extend([(xs(begin), y), (xs(begin + sample.seconds), y)])
         for warmup, points in pieces.items():
             faint = " faint" if warmup or one.excluded else ""
             paper.line(points, f"{line.look} {'thin' if one.excluded else 'strong'}{faint}")
@@ -254,11 +244,9 @@ class Forest:
 
     def axis(self) -> Markup:
         """Return the labels of the axis, in percent."""
-        ticks = self.scale.ticks(7)
-        step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.01
         texts = "".join(
-            f'<text x="{self._x(tick)}" y="12" text-anchor="middle">{escape(tick_text(tick, 0.01, step))} %</text>'
-            for tick in ticks
+            f'<text x="{self._x(tick)}" y="12" text-anchor="middle">{escape(text)} %</text>'
+            for tick, text in self.scale.labels(0.01, most=7)
         )
         return Markup(f'<svg class="forest" height="16" aria-hidden="true">{texts}</svg>')
 
@@ -280,7 +268,8 @@ class Forest:
 
 def turns_chart(change: ChangeRecord, way: str) -> Paper | None:
     """Draw each turn's letter, its dot if it has a result, and a line per build's mean. Return None without results."""
-    rates = _rates(change, way)
+    # The build of each turn, and the mean level of its connections that count.
+    rates = {turn.number: (turn.side, fmean(levels)) for turn in change.turns if (levels := turn.levels(way))}
     if not rates:
         return None
     turns = {turn.number: turn.side for turn in change.turns}
@@ -298,16 +287,6 @@ def turns_chart(change: ChangeRecord, way: str) -> Paper | None:
             side, bps = rates[number]
             paper.dot(x, ys(bps), _DOTS[side], name=f"turn {number}, {side}: {rate(bps)}")
     return paper
-
-
-def _rates(change: ChangeRecord, way: str) -> dict[int, tuple[str, float]]:
-    """Return for each turn its build and the mean level of its connections that count."""
-    found = {}
-    for turn in change.turns:
-        each = [one.level_bps for one in turn.connections.get(way, ()) if not one.excluded]
-        if levels := [level for level in each if level is not None]:
-            found[turn.number] = turn.side, fmean(levels)
-    return found
 
 
 def change_bar(change: float, widest: float) -> Paper:

@@ -6,7 +6,7 @@ GitLab (``artifacts: reports: annotations``) shows links only: each one leads to
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
@@ -37,16 +37,11 @@ def github(run: RunRecord, settings: Mapping[str, str]) -> str:
     lines: list[str] = []
     for kind in dict.fromkeys(_KINDS.values()):
         own = [case for case in cases if _KINDS.get(case.verdict) == kind]
-        lines += _of_kind(kind, own)
+        shown = own if len(own) <= MOST else own[: MOST - 1]
+        lines += [_annotation(kind, case) for case in shown]
+        if more := len(own) - len(shown):
+            lines.append(f"::{kind} title=pinet::and {more} more; all are in the summary of this job")
     return "".join(f"{line}\n" for line in lines)
-
-
-def _of_kind(kind: str, cases: Sequence[Case]) -> list[str]:
-    shown = cases if len(cases) <= MOST else cases[: MOST - 1]
-    lines = [_annotation(kind, case) for case in shown]
-    if more := len(cases) - len(shown):
-        lines.append(f"::{kind} title=pinet::and {more} more; all are in the summary of this job")
-    return lines
 
 
 def _annotation(kind: str, case: Case) -> str:

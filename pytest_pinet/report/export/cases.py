@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.grouping import grouped, occurrences
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.history.points import instructions_of, metric_id
 from pytest_pinet.history.records import reason_of
@@ -93,13 +94,8 @@ def cases_of(run: RunRecord) -> list[Case]:
     for entry in run.change.entries if run.change is not None else ():
         entries.setdefault((*entry.result_key, entry.direction), entry)
     found = [_answered(case, entries) for result in run.results for case in _of_result(result)]
-    seen: Counter[str] = Counter()
-    numbered = []
-    for case in found:
-        seen[case.name] += 1
-        count = seen[case.name]
-        numbered.append(case if count == 1 else replace(case, label=f"{case.label}-{count}"))
-    return numbered
+    numbered = zip(found, occurrences(case.name for case in found), strict=True)
+    return [case if number == 1 else replace(case, label=f"{case.label}-{number}") for case, number in numbered]
 
 
 def _of_result(result: ResultRecord) -> Iterator[Case]:
@@ -140,10 +136,7 @@ def _line(text: str) -> str:
 
 def by_group(cases: list[Case]) -> dict[str, list[Case]]:
     """Return the cases of each combination, in the order of their first case."""
-    found: dict[str, list[Case]] = {}
-    for case in cases:
-        found.setdefault(case.group, []).append(case)
-    return found
+    return grouped((case.group, case) for case in cases)
 
 
 def result_word(verdict: Verdict, undecided: str) -> str:
@@ -171,7 +164,8 @@ def required(form: str, settings: Mapping[str, str], name: str, form_of_value: s
 # `#` begins a directive. NIPA takes [FAIL], FAIL: and SKIP: anywhere in the text for a result.
 _DIRECTIVE = str.maketrans("#[]", "-()")
 _RESULT = re.compile(r"\b(fail|skip)(ped|ed)?:", re.IGNORECASE)
-_NO_DECISION = (Verdict.ERROR, Verdict.INVALID, Verdict.INCONCLUSIVE)
+# KTAP's words for a result and its directive. Linaro's parser makes the text of a directive part of the name: no text.
+_KTAP = {"pass": ("ok", ""), "fail": ("not ok", ""), "skip": ("ok", "SKIP"), "error": ("not ok", "ERROR")}
 
 
 def ktap(run: RunRecord, settings: Mapping[str, str]) -> str:
@@ -185,14 +179,15 @@ def ktap(run: RunRecord, settings: Mapping[str, str]) -> str:
 
     With ``--set undecided=skip`` it is ``ok # SKIP``: then only a slower or broken build fails.
     """
-    skips = settings_of("ktap", settings, "undecided")["undecided"] == "skip"
+    undecided = "skip" if settings_of("ktap", settings, "undecided")["undecided"] == "skip" else "error"
     groups = by_group(cases_of(run))
     lines = ["TAP version 13", f"1..{len(groups)}"]
     for number, (group, cases) in enumerate(groups.items(), 1):
+        words = [result_word(case.verdict, undecided) for case in cases]
         lines += [f"# selftests: pinet: {group}", "# TAP version 13", f"# 1..{len(cases)}"]
-        for place, case in enumerate(cases, 1):
-            lines += [f"# # {_ktap_text(case)}", f"# {_ktap_status(case, place, skips)}"]
-        lines += [f"# # {_ktap_totals(cases, skips)}", _ktap_of_group(group, number, cases, skips)]
+        for place, (case, word) in enumerate(zip(cases, words, strict=True), 1):
+            lines += [f"# # {_ktap_text(case)}", f"# {_ktap_status(case, place, word)}"]
+        lines += _ktap_of_group(group, number, Counter(words))
     return "\n".join(lines) + "\n"
 
 
@@ -201,40 +196,22 @@ def _ktap_text(case: Case) -> str:
     return _RESULT.sub(lambda match: match[0][:-1], " ".join(filter(None, words)).translate(_DIRECTIVE))
 
 
-def _ktap_status(case: Case, number: int, skips: bool) -> str:
-    word, directive = _ktap_word(case, skips)
+def _ktap_status(case: Case, number: int, result: str) -> str:
+    word, directive = _KTAP[result]
     data = [f"time={case.result.seconds * 1000:.0f}ms"]
     if case.instructions is not None:
         data.append(f"instructions={case.instructions:.2f}")
     elif case.goodput_gbit is not None:
         data.append(f"goodput={case.goodput_gbit:.4f}Gbit/s")
-    return f"{word} {number} {case.label} # {' '.join([*directive, *data])}"
+    return f"{word} {number} {case.label} # {' '.join(filter(None, [directive, *data]))}"
 
 
-def _ktap_word(case: Case, skips: bool) -> tuple[str, list[str]]:
-    """Return ``ok`` or ``not ok``, and the directive. Linaro's parser makes its text part of the name: no text."""
-    if case.verdict is Verdict.SKIPPED or (skips and case.verdict in _NO_DECISION):
-        return "ok", ["SKIP"]
-    if case.verdict in _NO_DECISION:
-        return "not ok", ["ERROR"]
-    return ("ok" if case.verdict in GOOD else "not ok"), []
-
-
-def _ktap_totals(cases: Sequence[Case], skips: bool) -> str:
-    words = [_ktap_word(case, skips) for case in cases]
-    skipped = sum("SKIP" in directive for _, directive in words)
-    errors = sum("ERROR" in directive for _, directive in words)
-    passed = sum(word == "ok" for word, _ in words) - skipped
-    failed = len(cases) - passed - skipped - errors
-    return f"Totals: pass:{passed} fail:{failed} xfail:0 xpass:0 skip:{skipped} error:{errors}"
-
-
-def _ktap_of_group(group: str, number: int, cases: Sequence[Case], skips: bool) -> str:
-    words = [_ktap_word(case, skips) for case in cases]
-    if any(word == "not ok" for word, _ in words):
-        return f"not ok {number} selftests: pinet: {group} # exit=1"
-    skipped = all("SKIP" in directive for _, directive in words)
-    return f"ok {number} selftests: pinet: {group}{' # SKIP' if skipped else ''}"
+def _ktap_of_group(group: str, number: int, results: Counter[str]) -> list[str]:
+    passed, failed, skipped, errors = (results[one] for one in _KTAP)
+    totals = f"# # Totals: pass:{passed} fail:{failed} xfail:0 xpass:0 skip:{skipped} error:{errors}"
+    if failed or errors:
+        return [totals, f"not ok {number} selftests: pinet: {group} # exit=1"]
+    return [totals, f"ok {number} selftests: pinet: {group}{'' if passed else ' # SKIP'}"]
 
 
 LAVA_UNDECIDED = "unknown"
@@ -302,13 +279,15 @@ def _nipa_test(group: str, cases: Sequence[Case], link: str) -> dict[str, object
         "result": result_word(worst([case.verdict for case in cases]), NIPA_UNDECIDED),
         "time": round(seconds, 1),
         "link": link,
-        "results": [_nipa_subtest(case) for case in cases],
+        "results": [
+            {
+                "test": _nipa_word(case.label)[:_LONGEST_SUBTEST],
+                "result": result_word(case.verdict, NIPA_UNDECIDED),
+                "time": round(case.result.seconds),
+            }
+            for case in cases
+        ],
     }
-
-
-def _nipa_subtest(case: Case) -> dict[str, object]:
-    name = _NO_WORD.sub("-", case.label).strip("-")[:_LONGEST_SUBTEST]
-    return {"test": name, "result": result_word(case.verdict, NIPA_UNDECIDED), "time": round(case.result.seconds)}
 
 
 def _nipa_device(run: RunRecord) -> dict[str, str]:

@@ -67,7 +67,7 @@ def kcidb(run: RunRecord, settings: Mapping[str, str]) -> str:
 def _source(run: RunRecord, given: Mapping[str, str], origin: str) -> tuple[dict[str, object], dict[str, object]]:
     """Return the checkout and the build."""
     tested = run.change.b if run.change is not None else None
-    given = _with_source(given, None if tested is None else tested.source)
+    given = _with_source(given, BuildSource() if tested is None else tested.known_source)
     commit = required("kcidb", given, "git_commit", "0e44d9fed54654d05b4c841b78fb077dac90c249")
     if not _COMMIT.fullmatch(commit):
         raise ConfigError(f"--set git_commit: {commit!r} is no whole hash; expected 40 hexadecimal digits")
@@ -99,14 +99,12 @@ def _source(run: RunRecord, given: Mapping[str, str], origin: str) -> tuple[dict
     return _known(checkout), _known(build)
 
 
-def _with_source(given: Mapping[str, str], source: BuildSource | None) -> dict[str, str]:
+def _with_source(given: Mapping[str, str], source: BuildSource) -> dict[str, str]:
     """Fill the settings that were not given from what TuxMake or KernelCI recorded about the build."""
-    named = ("commit", "tree", "branch", "describe", "compiler")
-    known = {name: getattr(source, name) if source is not None else "" for name in named}
     # KCIDB accepts https URLs only. A tree of another kind is left out, unless the user names it.
-    tree = known["tree"] if known["tree"].startswith("https://") else ""
-    filled = {"git_commit": known["commit"], "git_url": tree, "git_branch": known["branch"]}
-    more = {"git_describe": known["describe"], "compiler": known["compiler"]}
+    tree = source.tree if source.tree.startswith("https://") else ""
+    filled = {"git_commit": source.commit, "git_url": tree, "git_branch": source.branch}
+    more = {"git_describe": source.describe, "compiler": source.compiler}
     return {**given, **more, **{name: given[name] or value for name, value in filled.items()}}
 
 

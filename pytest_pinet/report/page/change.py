@@ -30,7 +30,6 @@ from pytest_pinet.report.exact_text import (
     MOST_FUNCTIONS,
     board_lines,
     by_nic,
-    change_cell,
     exact_cells,
     exact_label,
     function_rows,
@@ -146,7 +145,7 @@ def _gate(run: StoredRun, gate: StoredGate) -> dict[str, object]:
         "facts": f"Run {run.id} {place}, {run_when_text(run)}, {turns_text(gate)}, pytest-pinet {run.pinet}.",
         "exact": exact,
         "rows": [
-            _exact_row(one, gate.word(one), (*sum_cells(one.instructions), change_cell(one.change)))
+            _exact_row(one, gate.word(one), (*sum_cells(one.instructions), signed_percent(one.change, 2)))
             if exact
             else _row(one, gate.word(one), "", forest)
             for one in gate.entries
@@ -184,9 +183,8 @@ def _build(name: str, build: BuildRecord, folder: str) -> tuple[str, list[tuple[
 
     ``folder`` is that of the run.
     """
-    release = f", kernel {build.release}" if build.release else ""
-    title = f"{build.name} ({build.key}{release})"
+    title = build.title
     if not build.key:
         title = build.name if build.name != "running" else "the build that is installed on the boards"
-    links = dict(source_lines(build.source, folder)) if build.source is not None else {}
+    links = dict(source_lines(build.known_source, folder))
     return f"{name}: {title}", [(part, links.get(part, "")) for part in build_parts(build, 64)]

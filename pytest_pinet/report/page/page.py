@@ -9,6 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.history.differences import release_of
 from pytest_pinet.history.points import EMULATED, RUN, SCALE, VERDICT, Point, StoredRun
 from pytest_pinet.model.record.change import EXACT
@@ -23,13 +24,11 @@ from pytest_pinet.report.page.templating import (
     current,
     hash_of,
     kind,
-    known_loss,
     lead,
     look,
     loss_sentence,
     marks,
     metric_name,
-    open_loss,
     own_file,
     render,
     share_text,
@@ -106,7 +105,7 @@ def page(
         gates=earlier,
         exact_heads=GATE_HEADS,
         attention=_attention(shown, made.date()),
-        known=_known(shown, made.date()),
+        known=_losses(shown, made.date(), are_open=False),
         moved=moved[:_MOST_CHANGES],
         more_moved=max(len(moved) - _MOST_CHANGES, 0),
         grids=[(lab, _grid(current(own))) for lab, own in by_lab.items()],
@@ -120,9 +119,7 @@ def page(
 
 def _by_combination(of_lab: Sequence[FigureSeries]) -> list[list[FigureSeries]]:
     """Return the series of each combination, by name. Series without any value come last."""
-    found: dict[str, list[FigureSeries]] = {}
-    for series in of_lab:
-        found.setdefault(str(series.combination), []).append(series)
+    found = grouped((str(series.combination), series) for series in of_lab)
     return [sorted(found[name], key=lambda series: not series.measured) for name in sorted(found)]
 
 
@@ -173,9 +170,10 @@ def _notes(shown: Sequence[FigureSeries]) -> list[str]:
     return found
 
 
-def _known(shown: Sequence[FigureSeries], today: date) -> list[tuple[FigureSeries, str]]:
-    """Return the acknowledged losses, the largest first, each with its size and its cause."""
-    found = [(loss, series) for series in current(shown) if (loss := known_loss(series)) is not None]
+def _losses(shown: Sequence[FigureSeries], today: date, are_open: bool) -> list[tuple[FigureSeries, str]]:
+    """Return the open losses or the acknowledged ones, the largest first, each with its size and its cause."""
+    losses = ((series.level.loss, series) for series in current(shown))
+    found = [(loss, series) for loss, series in losses if loss is not None and loss.is_open is are_open]
     found.sort(key=lambda one: (-abs(one[0].relative), one[1].figure))
     return [(series, loss_sentence(loss, today)) for loss, series in found]
 
@@ -185,13 +183,9 @@ def _attention(shown: Sequence[FigureSeries], today: date) -> list[tuple[FigureS
 
     Each has whether it is a loss, and why it needs attention.
     """
-    now = current(shown)
-    bad = [
-        (series, False, first_paragraph(series.latest.reason)) for series in now if kind(series.latest.verdict) == "bad"
-    ]
-    lost = [(loss, series) for series in now if (loss := open_loss(series)) is not None]
-    lost.sort(key=lambda one: (-abs(one[0].relative), one[1].figure))
-    return bad + [(series, True, loss_sentence(loss, today)) for loss, series in lost]
+    bad = [series for series in current(shown) if kind(series.latest.verdict) == "bad"]
+    found = [(series, False, first_paragraph(series.latest.reason)) for series in bad]
+    return found + [(series, True, text) for series, text in _losses(shown, today, are_open=True)]
 
 
 def _moved(shown: Sequence[FigureSeries]) -> list[tuple[datetime, FigureSeries, str]]:
@@ -274,9 +268,7 @@ def _series_notes(all_series: Sequence[FigureSeries]) -> list[tuple[str, str]]:
 
 def _raw_files(all_series: Sequence[FigureSeries], links: PageLinks) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the raw files of each newest result with their addresses, below its metrics and the number of files."""
-    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for series in all_series:
-        found.setdefault((series.latest.folder, series.latest.artefacts), []).append(metric_name(series))
+    found = grouped(((one.latest.folder, one.latest.artefacts), metric_name(one)) for one in all_series)
     listed = [
         (names, [(name.rpartition("/")[2], href) for name in files if (href := links.file(folder, name))])
         for (folder, files), names in found.items()

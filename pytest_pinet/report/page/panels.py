@@ -23,7 +23,7 @@ from pytest_pinet.history.trends import COUNTED
 from pytest_pinet.model.figures import GOODPUT
 from pytest_pinet.model.quantities import unit_of
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
-from pytest_pinet.report.charts.paper import AxisScale, tick_text, value_range
+from pytest_pinet.report.charts.paper import AxisScale, value_range
 from pytest_pinet.report.charts.trend import short_names
 from pytest_pinet.report.text_wrap import copyable, first_paragraph, written
 from pytest_pinet.report.trends import FigureSeries
@@ -205,13 +205,10 @@ def _y(ys: AxisScale, value: float) -> float:
 
 def _grid(ys: AxisScale, unit: str) -> tuple[str, str]:
     """Return the lines of the grid, and their values."""
-    ticks = ys.ticks(3)
-    step = ticks[1] - ticks[0] if len(ticks) > 1 else ys.high - ys.low
-    lines = "".join(f'<line x2="100%" y1="{ys(tick):.1f}" y2="{ys(tick):.1f}"/>' for tick in ticks)
-    text, factor = unit_of(ys.high, unit)
-    texts = "".join(
-        f'<text x="3" y="{max(ys(tick) - 2, 10):.1f}">{tick_text(tick, factor, step)} {text}</text>' for tick in ticks
-    )
+    name, factor = unit_of(ys.high, unit)
+    ticks = [(ys(tick), text) for tick, text in ys.labels(factor, most=3)]
+    lines = "".join(f'<line x2="100%" y1="{y:.1f}" y2="{y:.1f}"/>' for y, _ in ticks)
+    texts = "".join(f'<text x="3" y="{max(y - 2, 10):.1f}">{text} {name}</text>' for y, text in ticks)
     return f'<g class="s-grid thin">{lines}</g>', f'<g class="ticks">{texts}</g>'
 
 

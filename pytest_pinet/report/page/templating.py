@@ -24,7 +24,7 @@ from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import Paper
 from pytest_pinet.report.sentences import cause_text, owner_text, percent, size_text
-from pytest_pinet.report.text_wrap import copyable, count, rate_or, tied
+from pytest_pinet.report.text_wrap import copyable, count, rate, tied
 from pytest_pinet.report.trends import FigureSeries
 
 _MEANS = {
@@ -51,12 +51,6 @@ def open_loss(series: FigureSeries) -> Loss | None:
     """Return the loss on which a user must act; None if there is none."""
     loss = series.level.loss
     return loss if loss is not None and loss.is_open else None
-
-
-def known_loss(series: FigureSeries) -> Loss | None:
-    """Return the loss that a user acknowledged; None if there is none."""
-    loss = series.level.loss
-    return loss if loss is not None and not loss.is_open else None
 
 
 def badge(loss: Loss) -> str:
@@ -119,7 +113,7 @@ def lead(all_series: Sequence[FigureSeries]) -> str:
         if verdict in _MEANS and counts[verdict]
     ]
     lost = [abs(loss.relative) * 100 for series in all_series if (loss := open_loss(series)) is not None]
-    known = sum(known_loss(series) is not None for series in all_series)
+    known = sum(series.level.loss is not None for series in all_series) - len(lost)
     if lost:
         some = f"{max(lost):.1f} %" if len(lost) == 1 else f"{min(lost):.1f} to {max(lost):.1f} %"
         parts.append(f"{len(lost)} {'has' if len(lost) == 1 else 'have'} an open loss of {some}")
@@ -153,7 +147,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: value if isinstance(value, Markup) else tied(copyable(str(value))),
     )
-    found.filters.update(kind=kind, anchor=anchor, badge=badge, owner=owner_text, rate=rate_or)
+    found.filters.update(kind=kind, anchor=anchor, badge=badge, owner=owner_text, rate=rate)
     return found
 
 

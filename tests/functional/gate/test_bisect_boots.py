@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.errors import LabError
 from pytest_pinet.judge.bisection import GOOD
 from pytest_pinet.tree.gates import Gates
 from tests.support.gate_project import GateLab
@@ -33,3 +34,18 @@ def test_boots_of_the_ends_and_of_one_commit_have_a_value_each(
     ((commit, value),) = one.values
     assert (commit, one.boots) == ("some", 1)
     assert value < min(levels[GOOD])
+
+
+def test_a_gate_that_the_lab_ends_is_an_error_with_its_reason(
+    gate_lab: GateLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    build = tmp_path / "a.yaml"
+    build.write_text("sysctls: {net.core.somaxconn: 4000}\n")
+    gates = Gates([f"--lab={gate_lab.file}", "--board=pi3b", "--nic=onboard"], tmp_path / "gate", exact=False)
+    gate_lab.degrade("pi3b-1:onboard", "--down")
+    try:
+        with pytest.raises(LabError, match=r"the gate of a\.yaml failed: no link on pi3b-1 "):
+            gates.one(build, build, "some", ())
+    finally:
+        gate_lab.restore()

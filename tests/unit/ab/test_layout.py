@@ -41,6 +41,7 @@ def test_the_layout_of_the_code_is_no_regression(bench: Bench, module: str) -> N
     assert bench.head["code"] == {"changed": [], "came": [], "went": [], "parts": []}
     (entry,) = bench.head["entries"]
     assert entry["text"].startswith(LAYOUT)
+    assert (entry["layout"], bench.record["results"][0]["layout"]) == (True, ["tx"])
     (record,) = bench.record["results"]
     assert (record["verdict"], record["directions"]["tx"]["verdict"]) == ("inconclusive", "inconclusive")
     assert record["change"]["directions"]["tx"]["verdict"] == "inconclusive"

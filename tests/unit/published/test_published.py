@@ -13,7 +13,8 @@ from pytest_pinet.catalogue.published import PublishedFigure, least, published
 from pytest_pinet.cli import pinet
 from pytest_pinet.model.record.measurement import HttpRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
-from pytest_pinet.published.table import OFF, OK, WIDTH, Sent, numbers_of, page, results_of, rows, summary, table
+from pytest_pinet.published.table import OFF, OK, Sent, numbers_of, page, results_of, rows, summary, table
+from pytest_pinet.report.text_wrap import WIDTH
 from tests.support.report_records import direction
 
 FIGURES = published()

@@ -87,7 +87,7 @@ def test_the_page_of_a_commit(tree: str, url: str) -> None:
 
 
 def test_the_short_name_of_a_kernel() -> None:
-    assert kernel_words(None) == ""
+    assert kernel_words(BuildSource()) == ""
     assert kernel_words(SOURCE) == "v6.12-rc7-3-g0e44d9fed546"
     assert kernel_words(replace(SOURCE, describe="v6.12")) == "v6.12 (0e44d9fed546)"
     assert kernel_words(replace(SOURCE, describe="")) == "commit 0e44d9fed546"

@@ -99,6 +99,14 @@ def test_a_build_is_one_that_the_gate_reads_with_its_commit(repository: KernelRe
     assert list(found.modules) == ["nic"]
 
 
+def test_a_configuration_without_device_trees_gives_a_build_without_them(repository: KernelRepository) -> None:
+    makefile = (repository.folder / "Makefile").read_text()
+    without = re.sub("^dtbs_install:.*", "dtbs_install:", makefile, flags=re.MULTILINE)
+    commit = repository.commit("v2", {"Makefile": without})
+    with building(repository, KernelConfig("own", "CONFIG_NET=y\n")) as (builds, _):
+        assert not load_build(str(builds.build(commit))).of(BuildFileRole.DEVICE_TREE)
+
+
 def test_equal_sources_give_equal_bytes_whoever_builds_them(
     repository: KernelRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

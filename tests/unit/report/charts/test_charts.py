@@ -15,7 +15,7 @@ from pytest_pinet.history.points import GatedMetric, Point, PointList, StoredGat
 from pytest_pinet.model.measurement import Event, EventKind
 from pytest_pinet.model.record.measurement import FlowRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, AxisScale, Paper, tick_text, value_range
+from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, AxisScale, Paper, value_range
 from pytest_pinet.report.charts.results import Forest, overview_chart, throughput_chart
 from pytest_pinet.report.charts.trend import short_names, sparkline, trend_chart, trend_words
 from pytest_pinet.report.page.page import page
@@ -70,7 +70,7 @@ def test_an_axis_says_when_it_does_not_begin_at_zero() -> None:
 
 
 def test_one_unit_for_all_numbers_of_an_axis() -> None:
-    assert [tick_text(bps, 1e9, 0.5e9) for bps in (0.5e9, 9e9)] == ["0.5", "9.0"]
+    assert [text for _, text in AxisScale(8e9, 9e9, 0, 100).labels(1e9, most=2)] == ["8.0", "8.5", "9.0"]
 
 
 # -- the trend ----------------------------------------------------------------------------------------------------
