@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pytest_pinet.judge.bisection import GOOD, Bisection
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.judge.turns import LEAST_BOOTS, Boot, Side, judge_change, side
+from pytest_pinet.judge.turns import LEAST_BOOTS, Boot, ChangeRules, Side, judge_change, side
 
 STORE = Path(__file__).with_name("bisection.json")
 COMMITS, DROP = 64, 0.02
@@ -101,7 +101,7 @@ def bisect(cell: Cell, seed: int) -> Found:
             while gated[culprit] is Relation.GO_ON:
                 of = side(len(turns))
                 turns.append(Boot(of, len(turns), (math.exp(boot(both[of])),)))
-                gated[culprit] = judge_change(turns).result
+                gated[culprit] = judge_change(turns, ChangeRules()).result
             gates += len(turns)
             if gated[culprit] is Relation.SLOWER:
                 return Found("right" if at == first_bad else "wrong", boots, gates)

@@ -2,4 +2,4 @@
 
 from pytest_pinet.judge import circumstances
 
-circumstances.OTHERS = circumstances.STOLEN = float("inf")
+circumstances.KINDS, circumstances.STOLEN = (), float("inf")

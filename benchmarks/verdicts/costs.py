@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.judge.costs import COST_TOLERANCE, COST_TURNS, JUDGED, CostRules, judge_cost
+from pytest_pinet.judge.costs import COST_NOISE, COST_TOLERANCE, COST_TURNS, JUDGED, judge_cost
 from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.spread import Noise, nested
-from pytest_pinet.judge.turns import LEAST_BOOTS, Boot, side
+from pytest_pinet.judge.turns import LEAST_BOOTS, Boot, ChangeRules, side
 
 GATES = 1000
 SEED = 40
@@ -82,7 +82,7 @@ def calibrated(draw: DrawBoot, source: random.Random) -> dict[str, Noise]:
         parts = nested(_logs([[boot[key]] for boot in boots]))
         of_boots = parts.boots.at_most if parts.boots is not None else 0.0
         freedom = parts.connections.freedom
-        found[key] = Noise(parts.connections.sd, freedom, of_boots, "calibrated", session_freedom=CALIBRATION_BOOTS - 1)
+        found[key] = Noise(parts.connections.sd, freedom, of_boots, session_freedom=CALIBRATION_BOOTS - 1)
     return found
 
 
@@ -97,7 +97,9 @@ def gate(
     changed = source.choice(list(JUDGED))
     boots: dict[str, list[Boot]] = {key: [] for key in JUDGED}
     found: dict[str, Difference] = {}
-    rules = CostRules(COST_TOLERANCE, noises, ERROR_RATE, VALUES, COST_TURNS)
+    rules = {
+        key: ChangeRules(COST_TOLERANCE, noises.get(key, COST_NOISE), ERROR_RATE, VALUES, COST_TURNS) for key in JUDGED
+    }
     for turn in range(COST_TURNS):
         costs = draw(CONNECTIONS, source)
         for key, values in costs.items():
@@ -106,7 +108,7 @@ def gate(
         if turn + 1 < LEAST_BOOTS:
             continue
         found = {
-            key: found[key] if key in found and found[key].decided else judge_cost(boots[key], key, rules)
+            key: found[key] if key in found and found[key].decided else judge_cost(boots[key], key, rules[key])
             for key in JUDGED
         }
         if any(one.result is Relation.SLOWER for one in found.values()) or all(one.decided for one in found.values()):

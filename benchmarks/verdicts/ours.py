@@ -166,10 +166,9 @@ def noise_of(found: Components, baseline_runs: int | None = None) -> Noise:
     boots = found.boots.at_most if found.boots else 0.0
     lasting = boots if found.boots else (0.0 if found.links else UNKNOWN.sessions)
     sessions = math.sqrt((links**2 + lasting**2) * (1 + 1 / baseline_runs if baseline_runs else 1.0))
-    source = f"{found.figures} connections, {found.link_ups} link-ups, {found.boot_count} boots"
     known = min((c.freedom for c in (found.links, found.boots) if c), default=None)
     own = found.connections
-    return Noise(own.sd, own.freedom, sessions, source, min(links, sessions), session_freedom=known)
+    return Noise(own.sd, own.freedom, sessions, min(links, sessions), session_freedom=known)
 
 
 def pooled(connections: Sequence[Connection]) -> Bitrate:

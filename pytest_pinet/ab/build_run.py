@@ -17,8 +17,7 @@ from pytest_pinet.ab.exact_run import measure_exact
 from pytest_pinet.ab.options import ABOptions, read_ab_options
 from pytest_pinet.ab.records import as_layout, changed_record, ran_records
 from pytest_pinet.ab.rounds import Boards, BootTrouble, Rounds
-from pytest_pinet.ab.series import SAME_CALLS, EventSeries, Rules, TurnSeries, connections_per_boot
-from pytest_pinet.ab.values import ValueSeries
+from pytest_pinet.ab.series import SAME_CALLS, EventSeries, Rules, TurnSeries, ValueSeries, connections_per_boot
 from pytest_pinet.errors import (
     BuildError,
     ChangedBuildError,
@@ -116,6 +115,7 @@ class AlternatingMeasuring:
         self.boots = boots
         self.rounds = Rounds(boots, plain.error_rate)
         self._plain = plain
+        self._rules = Rules(plain.references, plain.error_rate, self._values, boots.options.most_boots)
 
     def is_measuring(self, item: pytest.Item) -> bool:
         return self.rounds.is_measuring(item)
@@ -131,7 +131,6 @@ class AlternatingMeasuring:
         with self.boots.open(case.combination, case.request.link_required) as link:
             tested = self.rounds.tested(item)
             tested.open(link)
-            tested.drops.accept(link)
             yield link
             tested.drops.look(link)
 
@@ -196,14 +195,7 @@ class AlternatingMeasuring:
     def _probed(self, call: GateCall, probe: Probe) -> ResultRecord:
         series = self._of_call(call.item, ValueSeries)
         if series is None:
-            series = ValueSeries(
-                probe,
-                call.limits,
-                limits_key(call.link),
-                self._plain.error_rate,
-                self._values,
-                self.boots.options.most_boots,
-            )
+            series = ValueSeries(probe, call.limits, limits_key(call.link), self._rules)
         if series.probe.key != probe.key:
             raise ConfigError(f"{call.item.nodeid} measures {probe.key}, not {series.probe.key}: {SAME_CALLS}")
         if self.is_measuring(call.item) and not series.decided:
@@ -233,16 +225,13 @@ class AlternatingMeasuring:
         return changed_record(series, self.boots.options, self.boots.of(board))
 
     def _new(self, link: Link, traffic: Traffic, limits: Sequence[Limit]) -> TurnSeries:
-        plain = self._plain
         boot_s = self.boots.of(link.combination.dut.node.name)[-1].turn.seconds
         keys = {way: MetricKey(link.combination.identity, traffic, way) for way in (traffic.direction, *ONE_WAY)}
         # Stricter than between runs, because slow drift cancels out.
         tolerances = {way: tolerance_of(limits, keys[way], TOLERANCE) for way in ONE_WAY}
-        most_boots = self.boots.options.most_boots
         costs = tolerance_of(limits, keys[traffic.direction], COST_TOLERANCE, Metric.COST_TOLERANCE)
-        rules = Rules(tolerances, plain.references, plain.error_rate, self._values, most_boots, costs)
-        connections = connections_per_boot(link, traffic, plain.references, boot_s, self.rounds.calls)
-        return TurnSeries(traffic, rules, connections)
+        connections = connections_per_boot(link, traffic, self._plain.references, boot_s, self.rounds.calls)
+        return TurnSeries(traffic, self._rules, connections, tolerances, costs)
 
     def _values(self) -> int:
         """Return how many values the change has. Each shard has its share of the error rate."""

@@ -147,9 +147,7 @@ def _contents(build: Build) -> str:
         for name, one in (build.variants or {"": build}).items()
         for file in one.of(BuildFileRole.KERNEL)
     ]
-    counts = {"module": len(build.modules)}
-    for role in (BuildFileRole.DEVICE_TREE, BuildFileRole.OVERLAY, BuildFileRole.INITRAMFS, BuildFileRole.FIRMWARE):
-        counts[_COUNTED[role]] = len(build.of(role))
+    counts = {"module": len(build.modules)} | {name: len(build.of(role)) for role, name in _COUNTED.items()}
     counts |= {"line for config.txt": len(build.config), "word for cmdline.txt": len(build.cmdline)}
     counts |= {"option": len(build.options), "sysctl": len(build.sysctls)}
     words += [f"{count} {name if count == 1 else _plural(name)}" for name, count in counts.items() if count]
@@ -186,44 +184,34 @@ def read_ab_options(
             if value is not None:
                 raise ConfigError(f"{origin(name)} {value}: no build is under test; name a build with {BUILD} PATH")
         return None
-    if exact:
-        return _exact_options(new, against, boots, origin)
+    if exact and boots is not None:
+        raise ConfigError(
+            f"{origin('boots')} {boots}: an exact gate boots each build as often as it must, at most five times; "
+            "remove the option"
+        )
     most = MOST_BOOTS if boots is None else boots
     if most < LEAST_BOOTS:
         message = f"too few boots to compare two builds; expected {LEAST_BOOTS} or more"
         raise ConfigError(f"{origin('boots')} {boots}: {message}")
     build = _load(new, origin("build"))
-    path = _path_of(against)
-    if path is None:
-        if against == ACCEPTED and boots is not None:
-            message = f"{origin('against')} {ACCEPTED} boots the build only once; write one of them"
-            raise ConfigError(f"{origin('boots')} {boots}: {message}")
-        return ABOptions(build, None, against == ACCEPTED, most)
-    good = _load(path, origin("against"))
+    # The words RUNNING and ACCEPTED may also be the names of files.
+    path = None if against in (RUNNING, ACCEPTED) and not exists(against) else against
+    good = None if path is None else _load(path, origin("against"))
+    accepted = path is None and against == ACCEPTED
+    if exact:
+        if accepted:
+            expected = "expected a known-good build, or 'running' (the stock kernel)"
+            raise ConfigError(f"{origin('against')} {against}: exact gates have no accepted baselines; {expected}")
+        return ABOptions(build, good, own=STOCK)
+    if accepted and boots is not None:
+        message = f"{origin('against')} {ACCEPTED} boots the build only once; write one of them"
+        raise ConfigError(f"{origin('boots')} {boots}: {message}")
     try:
-        require_any_pi(good)
+        if good is not None:
+            require_any_pi(good)
     except BuildError as error:
         raise ConfigError(f"{origin('against')}: {error}") from None
-    return ABOptions(build, good, most_boots=most, layout_counts=layout_counts)
-
-
-def _exact_options(new: str, against: str | None, boots: int | None, origin: Callable[[str], str]) -> ABOptions:
-    if boots is not None:
-        raise ConfigError(
-            f"{origin('boots')} {boots}: an exact gate boots each build as often as it must, at most five times; "
-            "remove the option"
-        )
-    build = _load(new, origin("build"))
-    path = _path_of(against)
-    if path is None and against == ACCEPTED:
-        message = "exact gates have no accepted baselines; expected a known-good build, or 'running' (the stock kernel)"
-        raise ConfigError(f"{origin('against')} {against}: {message}")
-    return ABOptions(build, None if path is None else _load(path, origin("against")), own=STOCK)
-
-
-def _path_of(against: str | None) -> str | None:
-    """Return the path of the known-good build; None for the words RUNNING and ACCEPTED if no file has this name."""
-    return None if against in (RUNNING, ACCEPTED) and not exists(against) else against
+    return ABOptions(build, good, accepted, most, layout_counts=layout_counts)
 
 
 def _load(path: str, origin: str) -> Build:

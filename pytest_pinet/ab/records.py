@@ -13,15 +13,7 @@ from pytest_pinet.history.differences import DUT, OF_BUILD, peer_changes
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.costs import costs, middle
-from pytest_pinet.judge.difference import (
-    LAYOUT,
-    AgainstA,
-    Difference,
-    judge_against_a,
-    of_costs,
-    of_settings,
-    with_costs,
-)
+from pytest_pinet.judge.difference import LAYOUT, AgainstA, judge_against_a, of_costs, of_settings, with_costs
 from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.level import level_bps
 from pytest_pinet.judge.measurement import figures
@@ -161,7 +153,7 @@ def _against_a(series: TurnSeries, way: Direction, options: ABOptions) -> Agains
         names[0],
         Bitrate(a_bps),
         Bitrate(b_bps or a_bps),
-        series.rules.tolerances[way],
+        series.tolerances[way],
         # While turns continue, an undecided comparison is not bad yet.
         found.verdict if found.decided else Verdict.PASS,
         f"{names[1]} (B) against {names[0]} (A): {found.why}",
@@ -182,20 +174,24 @@ def _change(series: TurnSeries, options: ABOptions, boots: list[MadeBoot], suspe
     return ChangeRecord(
         a=options.name(Side.A),
         b=options.name(Side.B),
-        tolerance=max(series.rules.tolerances.values()),
+        tolerance=max(series.tolerances.values()),
         connections_per_turn=series.connections,
-        directions={str(way): _changed(series, way, one) for way, one in series.found.items()},
+        directions={
+            str(way): ChangedDirectionRecord.of(
+                one, a_bps=_figure(series, Side.A, way), b_bps=_figure(series, Side.B, way), between_turns=one.between
+            )
+            for way, one in series.found.items()
+        },
         turns=tuple(boot.turn.replace(connections=connections.get(boot.turn.number, {})) for boot in boots),
         suspects=tuple(suspects),
-        costs={key: _changed_cost(series, key, one) for key, one in series.costs.items()} or None,
-        cost_tolerance=series.rules.cost_tolerance if series.costs else None,
+        costs={
+            key: ChangedCostRecord.of(one, a=middle(series.kept(Side.A), key), b=middle(series.kept(Side.B), key))
+            for key, one in series.costs.items()
+        }
+        or None,
+        cost_tolerance=series.cost_tolerance if series.costs else None,
         costs_unknown=series.costs_unknown or None,
     )
-
-
-def _changed_cost(series: TurnSeries, key: str, found: Difference) -> ChangedCostRecord:
-    a, b = (middle(series.kept(side), key) for side in Side)
-    return ChangedCostRecord.of(found, a=a, b=b)
 
 
 def _connections(turn: Turn) -> dict[str, list[ConnectionRecord]]:
@@ -206,14 +202,8 @@ def _connections(turn: Turn) -> dict[str, list[ConnectionRecord]]:
     }
 
 
-def _changed(series: TurnSeries, way: Direction, found: Difference) -> ChangedDirectionRecord:
-    a_bps, b_bps = (_figure(series, side, way) for side in Side)
-    return ChangedDirectionRecord.of(found, a_bps=a_bps, b_bps=b_bps, between_turns=found.between)
-
-
 def _limited_by(series: TurnSeries, turn: Turn, directions: Mapping[Direction, DirectionJudgement]) -> Diagnosis:
-    connections = series.kept(turn.side)
-    return limited_by(turn.link.facts, series.traffic, connections, directions, turn.conditions)
+    return limited_by(turn.link.facts, series.traffic, series.kept(turn.side), directions, turn.conditions)
 
 
 def _suspects(series: TurnSeries, judged: MeasurementJudgement) -> list[Suspect]:
@@ -223,13 +213,17 @@ def _suspects(series: TurnSeries, judged: MeasurementJudgement) -> list[Suspect]
     if not verdicts & {Verdict.FAIL, Verdict.IMPROVED} or not turns_a or not turns_b:
         return []
     found = of_settings(*([_chosen(turn) for turn in turns] for turns in (turns_a, turns_b)))
-    causes = [
-        _limited_by(series, turns[-1], _of_side(series, judged, side))
+    a, b = (
+        _limited_by(
+            series,
+            turns[-1],
+            {way: replace(one, goodput=Bitrate(_figure(series, side, way))) for way, one in judged.directions.items()},
+        )
         for side, turns in ((Side.A, turns_a), (Side.B, turns_b))
-    ]
-    if causes[0].cause is not causes[1].cause:
-        text = f"A is limited by {causes[0].cause}, B by {causes[1].cause}: {causes[1].text}"
-        found.append(Suspect("limited by", str(causes[0].cause), str(causes[1].cause), text))
+    )
+    if a.cause is not b.cause:
+        text = f"A is limited by {a.cause}, B by {b.cause}: {b.text}"
+        found.append(Suspect("limited by", str(a.cause), str(b.cause), text))
     costs_a, costs_b = ([costs(one) for one in series.kept(side)] for side in (Side.A, Side.B))
     return found + of_costs(costs_a, costs_b)
 
@@ -238,11 +232,6 @@ def _chosen(turn: Turn) -> dict[str, str]:
     """Return the settings of the device under test that kernel and driver chose: the build itself is no suspect."""
     own = turn.settings.get(DUT, {})
     return {name: value for name, value in own.items() if name not in (*OF_BUILD, "command line", "end")}
-
-
-def _of_side(series: TurnSeries, judged: MeasurementJudgement, side: Side) -> dict[Direction, DirectionJudgement]:
-    """Return the directions with the goodput of this side."""
-    return {way: replace(one, goodput=Bitrate(_figure(series, side, way))) for way, one in judged.directions.items()}
 
 
 def _notes(series: TurnSeries, boots: list[MadeBoot]) -> list[str]:

@@ -17,9 +17,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.ab.boots import BuildBooter, known_good_error
-from pytest_pinet.ab.drops import LinkTurns
-from pytest_pinet.ab.series import EventSeries, TurnSeries
-from pytest_pinet.ab.values import ValueSeries
+from pytest_pinet.ab.series import EventSeries, TurnSeries, ValueSeries
 from pytest_pinet.errors import (
     BuildError,
     ConsoleError,
@@ -27,6 +25,7 @@ from pytest_pinet.errors import (
     Inconclusive,
     InvalidMeasurement,
     KernelError,
+    LabError,
     LinkError,
     PinetError,
     SshError,
@@ -34,14 +33,93 @@ from pytest_pinet.errors import (
     TrafficError,
     first_line,
 )
+from pytest_pinet.evidence.counting import is_count
+from pytest_pinet.execution.undo import at_once
+from pytest_pinet.judge.events import DropRule
+from pytest_pinet.judge.shares import Events, judge_turns
 from pytest_pinet.judge.turns import OFTEN, Side, side
+from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.preconditions import own_carriers
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.session.parametrizer import case_of
 
 # The build or the lab can cause these errors. It is the lab if the known-good build has the error, too.
 DOUBTFUL = (ConsoleError, LinkError, SshError, TagsLostError, TrafficError)
+
+
+class LinkTurns:
+    """The drops of the link of one NIC in the turns of its tests, also between connections.
+
+    ``error_rate`` is that of blaming B.
+    """
+
+    def __init__(self, error_rate: float) -> None:
+        self._error_rate = error_rate
+        # By the number of the turn: the build, and whether the link dropped.
+        self._turns: dict[int, tuple[Side, bool]] = {}
+        self._seen: tuple[object, Sequence[int | None]] = (None, ())
+
+    def begin(self, number: int, side: Side) -> None:
+        """Begin to run a test in this turn."""
+        self._turns.setdefault(number, (side, False))
+
+    def accept(self, link: Link) -> None:
+        """Read how often each end lost or got its carrier until now, and expect that."""
+        self._seen = (link.tunings, len(link.tried)), at_once(_carrier_changes, link.ends)
+
+    def look(self, link: Link, connections: Sequence[Connection] = ()) -> None:
+        """Note a drop of the link under test alone since the last look, or in one of these connections.
+
+        A tuning may take the link down and up, so changes before and after a tuning say nothing.
+        """
+        tuned, before = self._seen
+        self.accept(link)
+        now, rule = self._seen[1], DropRule(own_carriers(link))
+        both = enumerate(zip(before, now, strict=True)) if tuned == self._seen[0] else ()
+        changed = [end for end, (old, new) in both if old is not None and new is not None and new > old]
+        if rule.is_alone(changed) or any(map(rule.is_own, connections)):
+            self.note()
+
+    def note(self) -> None:
+        """Note that the link dropped in this turn."""
+        last = max(self._turns)
+        self._turns[last] = self._turns[last][0], True
+
+    def _of(self, side: Side) -> Events:
+        return Events.of(dropped for own, dropped in self._turns.values() if own is side)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """FAIL if B is to blame, PASS if nothing says so; None requires another turn."""
+        return judge_turns(self._of(Side.B), self._of(Side.A), self._error_rate)
+
+    @property
+    def text(self) -> str:
+        """In how many turns the link dropped; empty if it never did."""
+        a, b = self._of(Side.A), self._of(Side.B)
+        if not a.bad and not b.bad:
+            return ""
+        return (
+            f"the link dropped in {b.bad} of {b.count} turns of the build under test, "
+            f"and in {a.bad} of {a.count} of the known-good build"
+        )
+
+    @property
+    def error(self) -> BuildError | None:
+        """The finding if B is to blame."""
+        return BuildError(self.text, "link drops") if self.verdict is Verdict.FAIL else None
+
+
+def _carrier_changes(end: End) -> int | None:
+    try:
+        text = end.shell.run(f"cat /sys/class/net/{end.device}/carrier_changes 2>/dev/null").stdout.strip()
+    except LabError:
+        # Who needs the end next reports that it does not answer.
+        return None
+    return int(text) if is_count(text) else None
 
 
 @dataclass
@@ -99,7 +177,6 @@ class ABTestState:
         self.restart()
 
     def restart(self) -> None:
-        """Begin to run the test again: its gate calls return their values in the order of the calls."""
         self.calls = 0
 
     def next_call(self) -> int:
@@ -108,11 +185,11 @@ class ABTestState:
         return self.calls - 1
 
     def open(self, link: Link) -> None:
-        """Keep the link of the current boot."""
+        """Keep the link of the current boot. Until now, its carrier was taken away and given back on purpose."""
         self.link = link
+        self.drops.accept(link)
 
     def end(self, error: BaseException) -> None:
-        """End the test with this error or skip."""
         self.error = error
 
     def add(self, series: TurnSeries | EventSeries | ValueSeries) -> None:
@@ -160,11 +237,6 @@ def board_of(item: pytest.Item | None) -> str:
     """Return the node under test; empty for a test that needs no lab."""
     case = case_of(item)
     return "" if case is None else case.combination.dut.node.name
-
-
-def _nic_of(item: pytest.Item) -> str:
-    case = case_of(item)
-    return "" if case is None else str(case.combination.dut)
 
 
 class Boards:
@@ -235,7 +307,9 @@ class Rounds(Boards):
         super().pytest_collection_finish(session)
         drops: dict[str, LinkTurns] = {}
         for item in (item for items in self._items.values() for item in items):
-            own = drops.setdefault(_nic_of(item), LinkTurns(self._error_rate))
+            case = case_of(item)
+            assert case is not None
+            own = drops.setdefault(str(case.combination.dut), LinkTurns(self._error_rate))
             self._tested[item.nodeid] = ABTestState(item, own)
 
     def _group(self, board: str) -> list[ABTestState]:

@@ -12,7 +12,7 @@ from pytest_pinet.config.calibration import Calibration, MeasuredNoise
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.judge.costs import JUDGED, judged_cost
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.spread import Component, Components, Proposal, components, grouped, is_steady, nested, propose
+from pytest_pinet.judge.spread import Components, components, grouped, is_steady, nested, propose
 from pytest_pinet.judge.statistics import percent
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link, can_bounce
@@ -131,9 +131,6 @@ def _connect(
     return ", ".join(texts)
 
 
-ERROR_RATE = 0.01
-
-
 @dataclass(frozen=True)
 class CalibrationOutcome:
     """The result for one metric. ``seconds``: traffic for a verdict at the proposed tolerance."""
@@ -141,7 +138,6 @@ class CalibrationOutcome:
     goodput: Bitrate
     components: Components
     calibration: Calibration
-    proposal: Proposal
     seconds: float
 
     def as_json(self) -> dict[str, object]:
@@ -152,10 +148,10 @@ class CalibrationOutcome:
             "noise": {level: parts[level] for level in ("connections", "links", "boots")},
             "runs": self.components.figures,
             "disturbed": self.components.disturbed,
-            "tolerance": self.proposal.tolerance,
-            "repeats": self.proposal.repeats,
+            "tolerance": self.calibration.tolerance.fraction,
+            "repeats": self.calibration.repeats,
             "traffic_seconds": self.seconds,
-            "margin": self.proposal.margin,
+            "margin": self.calibration.margin.fraction,
             "date": self.calibration.date.isoformat(),
             "build": dict(self.calibration.build),
         }
@@ -172,16 +168,11 @@ def outcome(
     parts = components(connections)
     nothing = Share(0.0)
     calibration = Calibration(figure, _measured(parts), nothing, 1, nothing, today, build, _of_costs(connections))
-    (proposal,) = propose(calibration.judged_noise, profile, (ERROR_RATE,))
-    calibration = replace(
-        calibration,
-        tolerance=Share(proposal.tolerance),
-        repeats=proposal.repeats,
-        margin=Share(proposal.margin),
-    )
+    tolerance, repeats, margin = propose(calibration.judged_noise, profile)
+    calibration = replace(calibration, tolerance=Share(tolerance), repeats=repeats, margin=Share(margin))
     counted = [connection for connection in connections if is_steady(connection)]
     goodput = Bitrate(sum(connection.goodput.bps for connection in counted) / len(counted))
-    return CalibrationOutcome(goodput, parts, calibration, proposal, proposal.repeats * float(profile.connection_s))
+    return CalibrationOutcome(goodput, parts, calibration, repeats * float(profile.connection_s))
 
 
 def _measured(parts: Components) -> MeasuredNoise:
@@ -211,25 +202,20 @@ def table(outcomes: Iterable[CalibrationOutcome]) -> list[str]:
         "  connections   link-ups      boots         tolerance  repeats  traffic  margin",
     ]
     for one in outcomes:
-        parts, proposal = one.components, one.proposal
-        lines.append(f"{one.calibration.id}, {one.goodput}")
+        parts, found = one.components, one.calibration
+        lines.append(f"{found.id}, {one.goodput}")
         noise = "".join(
             f"{text:<14}"
             for text in (
-                _shown(parts.connections, parts.connections.sd, ""),
-                _shown(parts.links, parts.links.at_most if parts.links else 0.0, "<= "),
-                _shown(parts.boots, parts.boots.at_most if parts.boots else 0.0, "<= "),
+                f"{percent(parts.connections.sd)} ({parts.connections.freedom})",
+                *(f"<= {percent(up.at_most)} ({up.freedom})" if up else "-" for up in (parts.links, parts.boots)),
             )
         )
         lines.append(
-            f"  {noise}{percent(proposal.tolerance):<9}  {proposal.repeats:>7}  {one.seconds:>5.0f} s"
-            f"  {percent(proposal.margin):>6}"
+            f"  {noise}{percent(found.tolerance.fraction):<9}  {found.repeats:>7}  {one.seconds:>5.0f} s"
+            f"  {percent(found.margin.fraction):>6}"
         )
         if parts.disturbed:
             of = parts.figures + parts.disturbed
             lines.append(f"  left out: {parts.disturbed} of {of} connections, which stalled or were disturbed")
     return lines
-
-
-def _shown(component: Component | None, value: float, mark: str) -> str:
-    return "-" if component is None else f"{mark}{percent(value)} ({component.freedom})"

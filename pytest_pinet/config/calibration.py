@@ -105,7 +105,6 @@ class Calibration:
             own.connections.fraction,
             own.runs - own.link_ups,
             sessions,
-            f"calibration of {self.date}, {own.runs} runs ({self.where})",
             links=links,
             # One link-up says nothing about the next. The assumed value then counts as known as well as the rest.
             session_freedom=own.link_ups - 1 if own.link_ups > 1 else None,

@@ -98,7 +98,7 @@ RUN_EXPORTERS = Extension(f"{_PREFIX}run_exporters", "exporter")
 def missing(made: object, protocol: type) -> list[str]:
     """Return the members of a protocol that an object lacks. Properties are not evaluated: one might query a device."""
     absent = object()
-    members = [name for name in vars(protocol) if not name.startswith("_")]
+    members = {name for base in protocol.__mro__ for name in vars(base) if not name.startswith("_")}
     return sorted(name for name in members if inspect.getattr_static(made, name, absent) is absent)
 
 

@@ -152,6 +152,11 @@ class Baseline:
         both = zip(places, self.runs, strict=True)
         return [(place, run) for place, run in both if math.isfinite(run.bps) and run.bps > 0]
 
+    @property
+    def days(self) -> set[str]:
+        """The days of all runs."""
+        return {place.day for place, _ in self.placed}
+
 
 def compare(
     candidate: Sequence[Bitrate], baseline: Baseline, tolerance: Tolerance, error_rate: float = 0.01

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from pytest_pinet.judge import causes_in_flow as flow
 from pytest_pinet.judge import causes_in_link as link
 from pytest_pinet.judge.circumstances import is_robbed
 from pytest_pinet.judge.extras import extras_of
-from pytest_pinet.judge.oracle import TOLERANCE, Oracle, pcie_leaves, physical_limit
+from pytest_pinet.judge.oracle import TOLERANCE, Oracle, PacketSizes, pcie_leaves, physical_limit
 from pytest_pinet.judge.statistics import robust_sd
-from pytest_pinet.model.connection import Connection, MeasuredFlow
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import (
     Cause,
     Conditions,
@@ -20,7 +20,6 @@ from pytest_pinet.model.evidence import (
     DiagnosisFacts,
     EndEvidence,
     EndFacts,
-    OtherWork,
     PcieLink,
     ProcessorLoad,
 )
@@ -52,11 +51,9 @@ def limited_by(
 
     ``conditions`` are by the numbers of the ends, ``ceilings`` by the names of the ends that were measured.
     """
-    gathering = _Gathering(link, traffic, connections, conditions, ceilings or {})
-    found = [gathering.facts(way, one, directions) for way, one in directions.items()]
-    severity = [SEVERITY.index(one.verdict) for one in directions.values()]
-    facts, _ = min(zip(found, severity, strict=True), key=lambda pair: (pair[1], pair[0].share))
-    return diagnose(facts)
+    gathering = _Gathering(link, traffic, connections, directions, conditions, ceilings or {})
+    found = [(SEVERITY.index(one.verdict), gathering.facts(way)) for way, one in directions.items()]
+    return diagnose(min(found, key=lambda pair: (pair[0], pair[1].share))[1])
 
 
 def full_all_the_time(
@@ -70,9 +67,8 @@ def full_all_the_time(
 
     No load of the ends explains the value of such a direction. Arguments as for `limited_by`.
     """
-    gathering = _Gathering(link, traffic, connections, conditions, {})
-    found = {way: gathering.full(way, one, directions) for way, one in directions.items()}
-    return {way: text for way, text in found.items() if text}
+    gathering = _Gathering(link, traffic, connections, directions, conditions, {})
+    return {way: text for way in directions if (text := gathering.full(way))}
 
 
 def kernel_notes(connections: Sequence[Connection]) -> list[str]:
@@ -81,95 +77,79 @@ def kernel_notes(connections: Sequence[Connection]) -> list[str]:
     return list(dict.fromkeys(f"the kernel of {end.end} logged: {line}" for end in ends for line in end.kernel or ()))
 
 
+@dataclass(frozen=True)
 class _Gathering:
-    def __init__(
-        self,
-        link: LinkFacts,
-        traffic: Traffic,
-        connections: Sequence[Connection],
-        conditions: Sequence[Conditions],
-        ceilings: Mapping[str, Bitrate],
-    ) -> None:
-        self._link = link
-        self._traffic = traffic
-        self._all = connections
-        self._connections = [one for one in connections if not one.excluded] or list(connections)
-        self._conditions = conditions
-        self._ceilings = ceilings
+    link: LinkFacts
+    traffic: Traffic
+    every: Sequence[Connection]
+    directions: Mapping[Direction, DirectionJudgement]
+    conditions: Sequence[Conditions]
+    ceilings: Mapping[str, Bitrate]
 
-    def facts(
-        self, way: Direction, judged: DirectionJudgement, all_ways: Mapping[Direction, DirectionJudgement]
-    ) -> DiagnosisFacts:
-        flows = self._connections[0].flows
+    @property
+    def connections(self) -> Sequence[Connection]:
+        return [one for one in self.every if not one.excluded] or self.every
+
+    def facts(self, way: Direction) -> DiagnosisFacts:
+        flows, judged, all_ways = self.connections[0].flows, self.directions[way], self.directions
         chosen = [i for i, flow in enumerate(flows) if flow.run.counted and flow.way is way]
         first = flows[chosen[0]]
-        path = self._link.path_between(first.sender, first.receiver)
-        # The limit of several flows is that of their sum.
-        wire = self._wire(path) if len(flows) == len(all_ways) else Oracle(judged.oracle, judged.because)
-        bitrate = self._traffic.bitrate_of(way)
-        extras = [extras_of(self._link, self._traffic, one, chosen) for one in self._connections]
-        known = [found for one in self._connections for i in chosen if (found := one.flows[i].flow.sockets) is not None]
+        path = self.link.path_between(first.sender, first.receiver)
+        # The limit of the wire alone, since buses and windows are separate causes; of several flows, that of their sum.
+        wire = physical_limit(path.speed_mbps, PacketSizes.of(path, self.traffic), Bus.SOC, self.traffic.direction)
+        wire = wire if len(flows) == len(all_ways) else Oracle(judged.oracle, judged.because)
+        bitrate = self.traffic.bitrate_of(way)
+        extras = [extras_of(self.link, self.traffic, one, chosen) for one in self.connections]
+        known = [found for one in self.connections for i in chosen if (found := one.flows[i].flow.sockets) is not None]
         senders = {flows[i].sender for i in chosen}
-        window = self._traffic.window
+        involved = {end for i in chosen for end in self.link.crossed(flows[i].sender, flows[i].receiver)}
+        window = self.traffic.window
         return DiagnosisFacts(
             direction=str(way),
             goodput=judged.goodput,
             wire=wire.goodput,
             because=wire.because,
             both=Bitrate(sum(one.goodput.bps for one in all_ways.values())) if len(all_ways) > 1 else None,
-            offered=None if bitrate is None else Bitrate(bitrate.bps * self._traffic.streams * len(chosen)),
-            sender=" and ".join(str(self._link.ends[i]) for i in sorted(senders)),
-            ends=tuple(self._end(i, path) for i in self._involved(flows, chosen)),
-            streams=self._traffic.streams * len(chosen),
+            offered=None if bitrate is None else Bitrate(bitrate.bps * self.traffic.streams * len(chosen)),
+            sender=" and ".join(str(self.link.ends[i]) for i in sorted(senders)),
+            ends=tuple(self._end(i, path) for i in sorted(involved)),
+            streams=self.traffic.streams * len(chosen),
             mss=min((one.mss for one in known), default=None),
             rtt_s=_mean([one[Metric.LATENCY] for one in extras]) or _mean([one.rtt_s for one in known]),
             rtt_min_s=min((one.rtt_min_s for one in known if one.rtt_min_s is not None), default=None),
-            window=None if window is None or self._traffic.udp else window * self._traffic.streams * len(chosen),
+            window=None if window is None or self.traffic.udp else window * self.traffic.streams * len(chosen),
             # Only of the connections that were seen: the read during the traffic may come too late.
             receiver_limited=_mean([one.receiver_limited for one in known if one.receiver_limited is not None]),
             sender_limited=_mean([one.sender_limited for one in known if one.sender_limited is not None]),
             retransmit_rate=_mean([one[Metric.RETRANSMITS] for one in extras]),
             loss_rate=_mean([one[Metric.LOSS] for one in extras]),
-            spread=_spread([[one.flows[i].flow.counted for i in chosen] for one in self._connections]),
+            spread=_spread([[one.flows[i].flow.counted for i in chosen] for one in self.connections]),
         )
 
-    def full(self, way: Direction, judged: DirectionJudgement, all_ways: Mapping[Direction, DirectionJudgement]) -> str:
+    def full(self, way: Direction) -> str:
         """Return the proof that a queue before a limiter was never empty; empty without a proof."""
-        flows = [one.flow for tried in self._connections for one in tried.flows if one.run.counted and one.way is way]
+        flows = [one.flow for tried in self.connections for one in tried.flows if one.run.counted and one.way is way]
         rates = [_rates(one.counted) for one in flows]
-        ends = [end for one in self._all for end in one.evidence]
+        ends = [end for one in self.every for end in one.evidence]
         # With several flows, the rate of one says nothing about the queue. A kernel that leaves packets in its own
         # queues (softnet) lacks the processor, and a quota stops the sender at regular times.
         if (
-            len(flows) != len(self._connections)
+            len(flows) != len(self.connections)
             or not all(map(_never_waited, flows))
             or any(is_robbed(end) or _left_packets(end) for end in ends)
             or any(len(one) < SPREAD_LEAST for one in rates)
         ):
             return ""
-        return flow.full(self.facts(way, judged, all_ways), rates)
-
-    def _wire(self, path: Path) -> Oracle:
-        """Return the limit of the wire alone: buses and windows are separate causes."""
-        traffic = self._traffic
-        sent = traffic.direction, traffic.udp, traffic.segment, traffic.setup.family
-        return physical_limit(path.speed_mbps, path.mtu, path.timestamps, Bus.SOC, *sent)
-
-    def _involved(self, flows: Sequence[MeasuredFlow], chosen: Sequence[int]) -> list[int]:
-        crossed = [self._link.crossed(flows[i].sender, flows[i].receiver) for i in chosen]
-        return sorted({end for ends in crossed for end in ends})
+        return flow.full(self.facts(way), rates)
 
     def _end(self, index: int, path: Path) -> EndFacts:
-        end = self._link.ends[index]
-        conditions = self._conditions[index] if index < len(self._conditions) else None
-        seen = _at(index, self._connections)
+        end = self.link.ends[index]
+        conditions = self.conditions[index] if index < len(self.conditions) else None
+        seen = _at(index, self.connections)
         pcie = (conditions.pcie if conditions is not None else None) or _SLOTS.get(end.bus)
-        traffic = self._traffic
-        sent = traffic.udp, traffic.segment, traffic.setup.family
-        leaves = None if pcie is None else pcie_leaves(pcie, path.mtu, path.timestamps, *sent)
         return EndFacts(
             name=str(end),
-            under_test=end.node == self._link.ends[0].node,
+            under_test=end.node == self.link.ends[0].node,
             machine=next((one.machine for one in seen if one.machine is not None), None),
             negotiated_mbps=end.negotiated_mbps,
             rated_mbps=end.rated_mbps,
@@ -177,21 +157,21 @@ class _Gathering:
             bus=end.bus,
             usb_mbps=None if conditions is None else conditions.usb_mbps,
             pcie=pcie,
-            pcie_leaves=leaves,
+            pcie_leaves=None if pcie is None else pcie_leaves(pcie, PacketSizes.of(path, self.traffic)),
             # A measurement on a busy machine may have read the load only of a connection that it set aside.
-            load=_typical([one.busiest for one in seen]) or _typical([one.busiest for one in _at(index, self._all)]),
+            load=_typical([one.busiest for one in seen]) or _typical([one.busiest for one in _at(index, self.every)]),
             tool_percent=self._tool_percent(index),
             throttled=tuple(dict.fromkeys(name for one in seen for name in _throttled(one))),
             heat=next((one.under_load for one in reversed(seen) if one.under_load is not None), None),
-            ceiling=self._ceilings.get(str(end)),
-            others=max((one.others for one in seen if one.others is not None), key=_share, default=None),
+            ceiling=self.ceilings.get(str(end)),
+            others=max(filter(None, (one.others for one in seen)), key=lambda work: work.share, default=None),
             stolen=max((one.stolen for one in seen if one.stolen is not None), default=None),
         )
 
     def _tool_percent(self, index: int) -> float | None:
         """Return the percent of one core that all processes of the traffic tool used on this end."""
         found = []
-        for one in self._connections:
+        for one in self.connections:
             runs = dict.fromkeys(flow.run for flow in one.flows)
             used = [
                 measurement.cpu_percent.get(role)
@@ -206,10 +186,6 @@ class _Gathering:
 
 def _at(index: int, connections: Sequence[Connection]) -> list[EndEvidence]:
     return [one.evidence[index] for one in connections if index < len(one.evidence)]
-
-
-def _share(work: OtherWork) -> float:
-    return work.share
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

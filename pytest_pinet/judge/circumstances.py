@@ -26,16 +26,6 @@ STOLEN_COSTS = 2.0
 MOST_REPEATS = 2
 
 
-def is_busy(end: EndEvidence) -> bool:
-    """Return whether other programs used so much that a low value says nothing."""
-    return end.others is not None and end.others.share > OTHERS
-
-
-def is_robbed(end: EndEvidence) -> bool:
-    """Return whether so much processor time was stolen that a low value says nothing."""
-    return end.stolen is not None and end.stolen > STOLEN
-
-
 def disturbed(one: Connection) -> str:
     """Return a sentence about other work or stolen time in a connection; empty if there was none."""
     return "; ".join(kind.say(end, who) for kind, who, end, _ in _disturbances([(1, one)]))
@@ -74,10 +64,10 @@ def excuses(connections: Sequence[Connection], left_out: bool = False) -> list[E
         ends.append(end)
         numbers.update(covered)
     found = []
-    for (kind, who), (ends, numbers) in sorted(seen.items(), key=lambda one: _KINDS.index(one[0][0])):
-        worst = max(ends, key=_size)
+    for (kind, who), (ends, numbers) in sorted(seen.items(), key=lambda one: KINDS.index(one[0][0])):
+        worst = max(ends, key=lambda end: sum(each.share(end) for each in KINDS))
         often = f"{sum(number in numbers for number, _ in counted)} of {len(counted)} connections"
-        found.append(Excuse(f"{kind.say(worst, who)} in {often}", kind.advice, kind.cost(worst)))
+        found.append(Excuse(f"{kind.say(worst, who)} in {often}", kind.advice, kind.cost(kind.share(worst))))
     return found
 
 
@@ -98,13 +88,11 @@ def other_work_notes(
 
 def noticed(connections: Sequence[Connection]) -> list[str]:
     """Return a sentence for each machine with other work that was too little to excuse a low value."""
-    found: dict[tuple[str, float], tuple[float, str]] = {}
-    for one in connections:
-        for who, end in _machines(one):
-            others, stolen = 0.0 if end.others is None else end.others.share, end.stolen or 0.0
-            for say, share, most in ((_busy, others, OTHERS), (_stolen, stolen, STOLEN)):
-                if NOTICED * most < share <= most:
-                    found[who, most] = max((share, say(end, who)), found.get((who, most), (0.0, "")))
+    found: dict[tuple[str, _Kind], tuple[float, str]] = {}
+    for who, end in (machine for one in connections for machine in _machines(one)):
+        for kind in KINDS:
+            if NOTICED * kind.most < (share := kind.share(end)) <= kind.most:
+                found[who, kind] = max((share, kind.say(end, who)), found.get((who, kind), (0.0, "")))
     return [text for _, text in found.values()]
 
 
@@ -128,23 +116,39 @@ def _stolen(end: EndEvidence, who: str) -> str:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of other work. ``cost`` returns the largest share of the goodput that it can have taken."""
+    """A kind of other work; above the share ``most`` of one CPU, a low value says nothing.
 
-    applies: Callable[[EndEvidence], bool]
+    ``cost`` returns the largest share of the goodput that work of this share can have taken.
+    """
+
+    share: Callable[[EndEvidence], float]
+    most: float
     say: Callable[[EndEvidence, str], str]
     advice: str
-    cost: Callable[[EndEvidence], float]
+    cost: Callable[[float], float]
 
 
-_KINDS = (
-    _Kind(is_busy, _busy, "end this program, or keep it off the ends while tests run", lambda _: 1.0),
+KINDS: tuple[_Kind, ...] = (
     _Kind(
-        is_robbed,
+        lambda end: 0.0 if end.others is None else end.others.share,
+        OTHERS,
+        _busy,
+        "end this program, or keep it off the ends while tests run",
+        lambda _: 1.0,
+    ),
+    _Kind(
+        lambda end: end.stolen or 0.0,
+        STOLEN,
         _stolen,
         "give the machine processors of its own, or lift the quota",
-        lambda end: min(STOLEN_COSTS * (end.stolen or 0.0), 1.0),
+        lambda share: min(STOLEN_COSTS * share, 1.0),
     ),
 )
+
+
+def is_robbed(end: EndEvidence) -> bool:
+    """Return whether so much processor time was stolen that a low value says nothing."""
+    return (end.stolen or 0.0) > STOLEN
 
 
 def _disturbances(connections: Iterable[tuple[int, Connection]]) -> Iterator[tuple[_Kind, str, EndEvidence, range]]:
@@ -155,13 +159,9 @@ def _disturbances(connections: Iterable[tuple[int, Connection]]) -> Iterator[tup
     """
     for number, one in connections:
         for who, end in _machines(one):
-            for kind in _KINDS:
-                if kind.applies(end):
+            for kind in KINDS:
+                if kind.share(end) > kind.most:
                     yield kind, who, end, range(end.first_connection or number, number + 1)
-
-
-def _size(end: EndEvidence) -> float:
-    return (end.others.share if end.others is not None else 0.0) + (end.stolen or 0.0)
 
 
 def _machines(one: Connection) -> Iterator[tuple[str, EndEvidence]]:
@@ -228,11 +228,6 @@ def invalid(found: DirectionJudgement, sentences: Sequence[str]) -> DirectionJud
         return found
     reason = f"{found.goodput} is invalid: {'; '.join(sentences)}"
     return replace(found, verdict=Verdict.INVALID, state="", reason=reason)
-
-
-def failed(found: DirectionJudgement, why: str) -> DirectionJudgement:
-    """Make a judgement fail for another reason than goodput."""
-    return replace(found, verdict=Verdict.FAIL, reason=why) if why else found
 
 
 def excused_costs(found: Iterable[ExtraJudgement], busy: Sequence[Excuse]) -> tuple[ExtraJudgement, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import geometric_mean
 
 from pytest_pinet.judge.baseline import compare
@@ -18,7 +18,7 @@ from pytest_pinet.judge.figures import below_baseline
 from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.profile import tolerance_of
 from pytest_pinet.judge.spread import Noise
-from pytest_pinet.judge.turns import Boot, MeasuredTurn, judge_change
+from pytest_pinet.judge.turns import Boot, ChangeRules, MeasuredTurn, judge_change
 from pytest_pinet.judge.words import Words
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence
@@ -42,7 +42,7 @@ COST_TOLERANCE = 0.10
 # Costs alone justify no more turns. Goodput needs nearly as many on a bench without a calibration.
 COST_TURNS = 9
 # Without a calibration, a cost is assumed to differ by as much between connections and between boots.
-COST_NOISE = Noise(connections=0.04, freedom=2, sessions=0.02, source="no history", assumed=True)
+COST_NOISE = Noise(connections=0.04, freedom=2, sessions=0.02, assumed=True)
 # Driver counters whose names suggest a problem. A driver has hundreds of counters.
 _TROUBLE = re.compile(r"drop|err|miss|timeout|no_buf|fifo|restart|fail|discard|over", re.IGNORECASE)
 
@@ -137,24 +137,12 @@ def _by_baseline(kind: Figure, own: FigureJudgement, plan: GatePlan, tolerance: 
     return replace(own, verdict=verdict, reason=reason, limit=threshold)
 
 
-@dataclass(frozen=True)
-class CostRules:
-    """How costs are judged: the share by which B may be dearer, what is known of each cost, the error rate.
-
-    ``values`` is the number of values of the whole change, ``most_boots`` the most turns.
-    """
-
-    tolerance: float
-    noises: Mapping[str, Noise]
-    error_rate: float
-    values: int
-    most_boots: int
-
-
-def judge_costs(turns: Sequence[MeasuredTurn], rules: CostRules) -> dict[str, Difference]:
+def judge_costs(
+    turns: Sequence[MeasuredTurn], rules: ChangeRules, noises: Mapping[str, Noise]
+) -> dict[str, Difference]:
     """Judge each cost that all turns have, as goodput is judged: B fails if it is certainly dearer than tolerated.
 
-    Connections with other work on the device under test are left out.
+    ``noises`` has what is known of each cost. Connections with other work on the device under test are left out.
     """
     known = [[costs(one) for one in turn.connections if not _why_unknown(one)] for turn in turns]
     each = [one for own in known for one in own]
@@ -167,23 +155,19 @@ def judge_costs(turns: Sequence[MeasuredTurn], rules: CostRules) -> dict[str, Di
                 for turn, own in zip(turns, known, strict=True)
             ],
             key,
-            rules,
+            replace(rules, noise=noises.get(key, COST_NOISE)),
         )
         for key in names
     }
 
 
-def judge_cost(boots: Sequence[Boot], key: str, rules: CostRules) -> Difference:
+def judge_cost(boots: Sequence[Boot], key: str, rules: ChangeRules) -> Difference:
     """Judge one cost, which the boots have in place of the levels of their connections."""
     difference = f"B takes {{:.1f}} % {{}} {JUDGED[key]} than A ({{:+.1f}} to {{:+.1f}} %)"
     return judge_change(
         # Of goodput, less is worse: so the Gbit for each unit of the cost are compared.
         [replace(boot, levels=tuple(1 / level for level in boot.levels)) for boot in boots],
-        rules.tolerance,
-        rules.noises.get(key, COST_NOISE),
-        rules.error_rate,
-        rules.values,
-        rules.most_boots,
+        rules,
         # Boots of a sound bench may differ by more: another processor takes the interrupts.
         obvious=-math.inf,
         words=Words("dearer", "cheaper", "less", "more", difference, inverse=True),

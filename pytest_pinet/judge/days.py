@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from pytest_pinet.judge.baseline import Baseline
 from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.spread import NINE_OF_TEN, UNKNOWN, Noise, combined
-from pytest_pinet.judge.statistics import HALF_ZONE, lasting_bound, normal, percent, student, variance
+from pytest_pinet.judge.statistics import HALF_ZONE, lasting_bound, normal, percent, student
 from pytest_pinet.judge.two_levels import Unit, two_levels
 from pytest_pinet.judge.words import GOODPUT, Words
 from pytest_pinet.model.quantities import Bitrate, Tolerance
@@ -25,11 +25,6 @@ LEAST_LIMIT = 1e-3
 
 # The logarithm of a change that is impossible. Intervals of a few runs that differ much exceed what a float can hold.
 MOST_CHANGE = 100.0
-
-
-def days_of(runs: Baseline) -> int:
-    """Return how many days these runs span."""
-    return len({place.day for place, _ in runs.placed})
 
 
 def compare_sets(
@@ -45,8 +40,12 @@ def compare_sets(
     """
     a, b = ([math.log(run.bps) for _, run in one.placed] for one in (old, new))
     sessions = [[(place.day, place.session) for place, _ in one.placed] for one in (old, new)]
-    spread = day_spread(max(old, new, key=days_of))
-    of_runs, run_freedom = _within((a, b), sessions)
+    spread = day_spread(max(old, new, key=lambda runs: len(runs.days)))
+    groups: dict[tuple[int, Hashable], list[float]] = {}
+    for number, (values, own) in enumerate(zip((a, b), sessions, strict=True)):
+        for value, session in zip(values, own, strict=True):
+            groups.setdefault((number, session), []).append(value)
+    of_runs, run_freedom = _pooled(list(groups.values()))
     if not run_freedom:
         # One run in each session: what is seen between days contains the noise of runs.
         of_runs, run_freedom = spread.days, round(spread.freedom)
@@ -90,17 +89,6 @@ def _weight(old: Sequence[Hashable], new: Sequence[Hashable]) -> float:
     """Return the sum of the squares of the differences of the weights of each day (or session) in both means."""
     a, b = Counter(old), Counter(new)
     return math.fsum((a[one] / len(old) - b[one] / len(new)) ** 2 for one in {*a, *b})
-
-
-def _within(sets: Sequence[Sequence[float]], keys: Sequence[Sequence[Hashable]]) -> tuple[float, int]:
-    """Return the variance of runs of one session and one set, and its degrees of freedom; 0 if it is not known."""
-    groups: dict[tuple[int, Hashable], list[float]] = {}
-    for number, (values, own) in enumerate(zip(sets, keys, strict=True)):
-        for value, key in zip(values, own, strict=True):
-            groups.setdefault((number, key), []).append(value)
-    several = [group for group in groups.values() if len(group) > 1]
-    freedom = sum(len(group) - 1 for group in several)
-    return math.fsum(variance(group) * (len(group) - 1) for group in several) / max(freedom, 1), freedom
 
 
 # The prior: the standard deviation between days, and the degrees of freedom that it is worth. Public results of one
@@ -170,10 +158,10 @@ class DaySpread:
             run_count=max(round(each * days), self.run_count),
         )
 
-    @property
-    def rests_on_prior(self) -> bool:
-        """Whether the prior counts for more than the days that were seen."""
-        return self.seen - 1 < PRIOR_WORTH
+    def missing(self, is_enough: Callable[[DaySpread], bool]) -> int | None:
+        """Return how many more days are enough; None: no number of days is."""
+        days = range(self.seen, MOST_DAYS + 1)
+        return next((count - self.seen for count in days if is_enough(self.after(count))), None)
 
     def bound(self, error_rate: float) -> float:
         """Return by how much today may differ from the baseline if nothing changed."""
@@ -185,7 +173,8 @@ class DaySpread:
         differ = percent(self.bound(error_rate))
         if not self.dated:
             days = f"unknown days (counts as {days}; accept a new one with 'pinet accept')"
-        if self.rests_on_prior:
+        # While the prior counts for more than the days that were seen.
+        if self.seen - 1 < PRIOR_WORTH:
             return f"baseline of {days}, assumes days differ by less than {differ}"
         return f"baseline of {days}, which allow a difference of {differ}"
 
@@ -199,12 +188,12 @@ def day_spread(baseline: Baseline, noise: Noise = UNKNOWN) -> DaySpread:
     days = _grouped(baseline)
     sessions = [session for day in days for session in day]
     runs = [run for session in sessions for run in session]
-    of_runs = _pooled(sessions)
+    of_runs, _ = _pooled(sessions)
     each_runs = _usual([len(session) for session in sessions])
     # Means of sessions also contain the noise of their runs.
     means = [[fmean(session) for session in day] for day in days]
-    freedom = len(sessions) - len(days)
-    seen = max(_pooled(means) - of_runs / each_runs, 0.0)
+    of_means, freedom = _pooled(means)
+    seen = max(of_means - of_runs / each_runs, 0.0)
     known, worth = (noise.sessions**2, noise.session_freedom or noise.freedom) if not noise.assumed else (0.0, 0.0)
     prior, prior_worth = (known, max(worth, 1.0)) if worth else (UNKNOWN.sessions**2, UNKNOWN.freedom)
     of_sessions = (prior_worth * prior + freedom * seen) / (prior_worth + freedom)
@@ -219,8 +208,7 @@ def day_spread(baseline: Baseline, noise: Noise = UNKNOWN) -> DaySpread:
     of_days, days_freedom = _of_days(day_means, below)
     session_freedom = max(prior_worth + freedom, 1.0)
     counts = len(days), len(sessions), len(runs)
-    dated = all(place.day for place, _ in baseline.placed)
-    return DaySpread(of_days, days_freedom, of_sessions, session_freedom, of_runs, *counts, dated=dated)
+    return DaySpread(of_days, days_freedom, of_sessions, session_freedom, of_runs, *counts, dated=all(baseline.days))
 
 
 def _of_days(means: Sequence[float], below: float) -> tuple[float, float]:
@@ -250,10 +238,10 @@ def _grouped(baseline: Baseline) -> list[list[list[float]]]:
     return [list(sessions.values()) for sessions in days.values()]
 
 
-def _pooled(groups: Sequence[Sequence[float]]) -> float:
-    """Return the variance within groups; 0 if no group has two values."""
+def _pooled(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
+    """Return the variance within groups, and its degrees of freedom; 0 if no group has two values."""
     freedom = sum(len(group) - 1 for group in groups)
-    return math.fsum((one - fmean(group)) ** 2 for group in groups for one in group) / freedom if freedom else 0.0
+    return math.fsum((one - fmean(group)) ** 2 for group in groups for one in group) / max(freedom, 1), freedom
 
 
 def _usual(sizes: Sequence[int]) -> float:
@@ -287,11 +275,7 @@ def days_for_tolerance(baseline: Baseline, tolerance: Tolerance, error_rate: flo
     if not 0 < limit.bps < baseline.figure.bps:
         return 0
     margin, zone = -math.log(limit.bps / baseline.figure.bps), zone_of(limit, baseline.figure)
-    for days in range(spread.seen, MOST_DAYS + 1):
-        then = spread.after(days)
-        if then.bound(error_rate) - zone + NINE_OF_TEN * math.sqrt(then.variance) <= margin:
-            return days - spread.seen
-    return None
+    return spread.missing(lambda then: then.bound(error_rate) - zone + NINE_OF_TEN * math.sqrt(then.variance) <= margin)
 
 
 def zone_of(limit: Bitrate, figure: Bitrate) -> float:
@@ -309,7 +293,4 @@ def missing_days(
     ``of_mean`` is the standard deviation of the mean of today's connections, which more days do not reduce.
     """
     scatter = normal(1 - error_rate) * of_mean
-    for days in range(spread.seen, MOST_DAYS + 1):
-        if math.hypot(spread.after(days).bound(error_rate), scatter) - zone <= abs(margin):
-            return days - spread.seen
-    return None
+    return spread.missing(lambda then: math.hypot(then.bound(error_rate), scatter) - zone <= abs(margin))

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from statistics import median
 
 from pytest_pinet.judge.level import BROKEN, DEPTH, STALLED, WINDOW_S
-from pytest_pinet.judge.starts import CAP_S, JITTER_S, ROUNDING_S, coarser, late_start, reached_after, settled_after
+from pytest_pinet.judge.starts import (
+    CAP_S,
+    JITTER_S,
+    REACHED,
+    ROUNDING_S,
+    coarser,
+    late_start,
+    reached_after,
+    settled_after,
+)
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.measurement import Event, EventKind, Sample
@@ -61,8 +70,6 @@ STALL_SHARE, STALL_S = STALLED, 0.2
 DIP_SHARE, DIP_S = DEPTH, WINDOW_S
 # Low pieces with at most this gap are one event.
 NEIGHBOURS_S = 0.2
-# The share of the level that ends a ramp.
-RAMP_SHARE = 0.9
 # A receiver's TCP holds back the data after a lost segment until the segment arrives again (at least one retransmission
 # timeout of 0.2 s, RFC 6298 as in Linux). The application sees nothing, then all of it at once: the wire never stopped.
 HELD_BACK_S = 0.4
@@ -86,11 +93,8 @@ def find_events(
     ``grain`` (bytes) is what the receiver counts in one piece; samples are merged until pieces do not look like gaps.
     ``paced``: the sender has a rate limit, so that it catches up after any interruption.
     """
-    return tuple(sorted((*_low(coarser(samples, grain), paced), *_slow_start(samples, cap_s, grain)), key=_start))
-
-
-def _start(event: Event) -> float:
-    return event.start_s
+    found = (*_low(coarser(samples, grain), paced), *_slow_start(samples, cap_s, grain))
+    return tuple(sorted(found, key=lambda event: event.start_s))
 
 
 def _low(samples: Sequence[Sample], paced: bool) -> list[Event]:
@@ -128,16 +132,13 @@ def _pieces(samples: Sequence[Sample], begin: int, below: float) -> list[_Piece]
         if sample.bps >= below:
             continue
         last = found[-1] if found else None
-        if last is not None and sum(s.seconds for s in samples[last.end : index]) <= _gap(sample):
+        # Half a second at full rate separates two events, however long the samples are.
+        gap = ROUNDING_S + (NEIGHBOURS_S if sample.seconds < NEIGHBOURS_S else 0.0)
+        if last is not None and sum(s.seconds for s in samples[last.end : index]) <= gap:
             found[-1] = _Piece(last.first, index + 1, last.low_s + sample.seconds)
         else:
             found.append(_Piece(index, index + 1, sample.seconds))
     return found
-
-
-def _gap(sample: Sample) -> float:
-    # Half a second at full rate separates two events, however long the samples are.
-    return NEIGHBOURS_S + ROUNDING_S if sample.seconds < NEIGHBOURS_S else ROUNDING_S
 
 
 def _held_back(samples: Sequence[Sample], piece: _Piece, level: float) -> bool:
@@ -166,7 +167,7 @@ def _slow_start(samples: Sequence[Sample], cap_s: float, grain: float) -> list[E
     late = late_start(samples, cap_s, grain)
     if late is not None:
         begin = samples[0].start_s
-        text = f"slow start: {RAMP_SHARE * 100:.0f} % of the usual rate only after {late.reached_s:.1f} s"
+        text = f"slow start: {REACHED * 100:.0f} % of the usual rate only after {late.reached_s:.1f} s"
         if late.end_s is None:
             lasted = samples[-1].start_s + samples[-1].seconds - begin
             text = f"slow start: the rate still rose when the connection ended after {lasted:.1f} s"
@@ -175,16 +176,14 @@ def _slow_start(samples: Sequence[Sample], cap_s: float, grain: float) -> list[E
     seen = coarser(samples, grain)
     if not seen or seen[-1].start_s < cap_s - JITTER_S or settled_after(seen, cap_s, grain) is not None:
         return []
-    reached = reached_after(seen, RAMP_SHARE, cap_s)
+    reached = reached_after(seen, REACHED, cap_s)
     if reached is None or reached <= seen[0].start_s:
         return []
     if reached < cap_s - JITTER_S and not _still_low(seen, cap_s):
         return []
-    text = f"slow start: {RAMP_SHARE * 100:.0f} % of the usual rate only after {reached:.1f} s"
+    text = f"slow start: {REACHED * 100:.0f} % of the usual rate only after {reached:.1f} s"
     if reached < cap_s - JITTER_S:
-        text = (
-            f"slow start: {RAMP_SHARE * 100:.0f} % of the usual rate after {reached:.1f} s, full rate after {cap_s:g} s"
-        )
+        text = f"slow start: {REACHED * 100:.0f} % of the usual rate after {reached:.1f} s, full rate after {cap_s:g} s"
     return [Event(EventKind.SLOW_START, seen[0].start_s, reached - seen[0].start_s, text)]
 
 
@@ -192,4 +191,4 @@ def _still_low(samples: Sequence[Sample], cap_s: float) -> bool:
     """Return whether the end of the warm-up is below the rest, rather than a burst above it or noise around it."""
     before = [s.bps for s in samples if cap_s / 2 <= s.start_s < cap_s - JITTER_S]
     after = [s.bps for s in samples if s.start_s >= cap_s - JITTER_S and s.bytes > 0]
-    return bool(before and after) and median(before) < (1 + RAMP_SHARE) / 2 * median(after)
+    return bool(before and after) and median(before) < (1 + REACHED) / 2 * median(after)

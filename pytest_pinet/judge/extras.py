@@ -7,12 +7,11 @@ from dataclasses import replace
 from statistics import fmean
 
 from pytest_pinet.judge.flows import sum_of, total
-from pytest_pinet.judge.oracle import TIMESTAMP_OPTION, tcp_headers
+from pytest_pinet.judge.oracle import PacketSizes
 from pytest_pinet.judge.profile import Profile, confirm, most_specific
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.limits import MAXIMA, Limit, Metric
-from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.topology import LinkFacts
@@ -102,21 +101,15 @@ def extras_of(link: LinkFacts, traffic: Traffic, one: Connection, chosen: Sequen
     """Return the costs of one connection. A value is None if one of several flows does not know it."""
     flows = [one.flows[index].flow for index in chosen]
     path = link.path_between(one.flows[chosen[0]].sender, one.flows[chosen[0]].receiver)
-    # The kernel never sends segments larger than the MTU allows.
-    segment = min(traffic.mss or path.mtu, path.mtu - tcp_headers(traffic.setup.family))
-    segment -= TIMESTAMP_OPTION if path.timestamps else 0
+    segment = PacketSizes.of(path, traffic).payload
     rtts = [flow.rtt_s for flow in flows if flow.rtt_s is not None]
     sent_bytes = sum(sample.bytes for flow in flows for sample in flow.samples)
     # Both directions at once share the processor, and their shares are not known. Processor time is not scaled.
     moved = Bitrate(sum_of([each.flow for each in one.flows]).bps * link.scale)
+    cpu_percent = one.measurements[0].cpu_percent.get("dut") if len(one.measurements) == 1 else None
     return {
         Metric.RETRANSMITS: retransmit_rate(total([flow.retransmits for flow in flows]), sent_bytes, segment),
         Metric.LOSS: loss_rate(total([flow.lost_packets for flow in flows]), total([flow.packets for flow in flows])),
         Metric.LATENCY: fmean(rtts) if len(rtts) == len(flows) else None,
-        Metric.CPU: cpu_per_gbps(_dut_cpu(one.measurements), moved),
+        Metric.CPU: cpu_per_gbps(cpu_percent, moved),
     }
-
-
-def _dut_cpu(measurements: Sequence[Measurement]) -> float | None:
-    """Return the percent of one core that the tool used on the device under test; None for several runs at once."""
-    return measurements[0].cpu_percent.get("dut") if len(measurements) == 1 else None

@@ -9,15 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.judge.baseline import Baseline, Reference
-from pytest_pinet.judge.days import against_baseline, zone_of
 from pytest_pinet.judge.extras import STRICT_REASON
-from pytest_pinet.judge.gate import GatePlan, days_text, first_decision, gating, improved, known_of, settled
+from pytest_pinet.judge.gate import GatePlan, decided, gating, improved
 from pytest_pinet.judge.profile import most_specific, tolerance_of
-from pytest_pinet.judge.sequential import Against
 from pytest_pinet.judge.shares import Events, ShareRule
 from pytest_pinet.judge.spread import Noise
 from pytest_pinet.judge.statistics import counted
-from pytest_pinet.judge.words import words_of
 from pytest_pinet.model.connection import Connection, MeasuredFlow
 from pytest_pinet.model.figures import Better, Figure, Sample
 from pytest_pinet.model.judgement import FigureJudgement
@@ -31,7 +28,7 @@ from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
 
 # Without a measured noise: round trips differ by 2 to 50 % between connections, and a few values soon tell more.
-UNMEASURED = Noise(connections=0.1, freedom=1, sessions=0.02, source="no history", assumed=True)
+UNMEASURED = Noise(connections=0.1, freedom=1, sessions=0.02, assumed=True)
 # Of connections of a good link, this share exceeds a limit on a share; of connections of a bad link, this one.
 GOOD_MISS, BAD_MISS = 0.05, 0.8
 NOTHING_KNOWN = Reference()
@@ -111,12 +108,12 @@ def judge_figure(
     found = replace(found, verdict=verdict, reason=reason, limit=threshold)
     if figure.unit == "share" and figure.better is Better.DOWN:
         return _by_misses(found, threshold, plan, over)
-    return _by_level(figure, found, threshold, connections, plan, replace(reference, baseline=baseline), tolerance)
+    return _by_level(found, figure, threshold, connections, plan, replace(reference, baseline=baseline), tolerance)
 
 
 def _by_level(
-    figure: Figure,
     found: FigureJudgement,
+    figure: Figure,
     threshold: Threshold,
     connections: Sequence[Connection],
     plan: GatePlan,
@@ -124,35 +121,16 @@ def _by_level(
     tolerance: float,
 ) -> FigureRuling:
     noise = UNMEASURED if reference.noise.assumed else reference.noise
-    words, baseline, spread = words_of(figure), gating(reference.baseline), None
-    against = Against(show=_Level(figure), words=words)
-    least = Bitrate(figure.rate(threshold.number))
-    if baseline is not None:
-        course, levels, spread = known_of(baseline, noise)
-        noise = against_baseline(noise, spread)
-        against = replace(against, zone=zone_of(least, baseline.figure), levels=levels, course=course)
-    decision = first_decision(connections, least, noise, replace(plan, link_ups=False), against)
-    if decision.outcome is None:
+    least, baseline = Bitrate(figure.rate(threshold.number)), gating(reference.baseline)
+    _, final = decided(found, connections, least, noise, replace(plan, link_ups=False), baseline, figure)
+    if final is None:
         return FigureRuling(found, wanted=True)
-    final = settled(found, least, decision, decision.outcome, words)
-    if spread is not None:
-        final = replace(final, reason=f"{final.reason}; {days_text(spread, decision, plan.error_rate, against)}")
     if baseline is not None:
         final = improved(final, baseline, tolerance, figure.show(figure.of_rate(baseline.figure.bps)))
     if final.interval is not None:
         low, high = sorted(figure.of_rate(bps) for bps in final.interval)
         final = replace(final, interval=(low, high))
     return FigureRuling(final)
-
-
-@dataclass(frozen=True)
-class _Level:
-    """Writes the level of a value. Equal ones are equal, because decisions are cached."""
-
-    figure: Figure
-
-    def __call__(self, bps: float) -> str:
-        return self.figure.show(self.figure.of_rate(bps))
 
 
 def _by_misses(found: FigureJudgement, threshold: Threshold, plan: GatePlan, over: bool) -> FigureRuling:

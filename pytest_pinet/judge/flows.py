@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from pytest_pinet.judge.oracle import TOLERANCE, Oracle, pcie_context, physical_limit, window_bound
+from pytest_pinet.judge.oracle import TOLERANCE, Oracle, PacketSizes, pcie_context, physical_limit, window_bound
 from pytest_pinet.judge.starts import shows_level, started
 from pytest_pinet.model.connection import Connection, MeasuredFlow
 from pytest_pinet.model.evidence import Conditions
@@ -150,17 +150,8 @@ class Bounds:
         return Oracle(Bitrate(sum(rate.bps for rate in self._fair(chosen))), because)
 
     def _physical(self, path: Path, end: int) -> Oracle:
-        traffic = self._traffic
-        return physical_limit(
-            path.speed_mbps,
-            path.mtu,
-            path.timestamps,
-            self._link.ends[end].bus,
-            traffic.direction,
-            traffic.udp,
-            traffic.segment,
-            traffic.setup.family,
-        )
+        packets = PacketSizes.of(path, self._traffic)
+        return physical_limit(path.speed_mbps, packets, self._link.ends[end].bus, self._traffic.direction)
 
     def _alone(self, index: int) -> Oracle:
         """Return the lowest limit of everything that a flow crosses and of its window."""
@@ -179,9 +170,7 @@ class Bounds:
         link = self._conditions[end].pcie if self._conditions else None
         if link is None:
             return None
-        traffic = self._traffic
-        sent = traffic.udp, traffic.segment, traffic.setup.family
-        context = pcie_context(limit, link, path.mtu, path.timestamps, *sent)
+        context = pcie_context(limit, link, PacketSizes.of(path, self._traffic))
         return None if context is None else f"{context} at {self._link.ends[end]}"
 
     @property

@@ -18,6 +18,7 @@ from pytest_pinet.judge.starts import next_seconds, shows_level, start_of
 from pytest_pinet.judge.two_levels import TwoLevels, Unit, two_levels
 from pytest_pinet.judge.words import GOODPUT, Words
 from pytest_pinet.model.connection import Connection, Fresh
+from pytest_pinet.model.figures import Figure
 from pytest_pinet.model.judgement import DirectionJudgement, FigureJudgement
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.measurement import EventKind
@@ -136,45 +137,58 @@ def rule_on(
         missing = max(plan.profile.passes_after, plan.profile.fails_after) - len(counted)
         fresh = Fresh.LINK if missing == 1 and plan.link_ups else Fresh.CONNECTION
         return Ruling(_odd(judged, connections), fresh if missing > 0 and not over else None, next_s)
-    spread, against = None, Against()
-    if baseline is not None and limit is not None and isinstance(limit.bound, Tolerance):
-        # What the baseline does not know about today counts only where the limit comes from it.
-        course, levels, spread = known_of(baseline, noise)
-        noise = against_baseline(noise, spread)
-        against = Against(zone_of(judged.limit.rate, baseline.figure), levels, course)
-    decision = first_decision(connections, judged.limit.rate, noise, plan, against)
-    if decision.outcome is None:
+    bound = limit.bound if limit is not None else None
+    from_baseline = baseline if isinstance(bound, Tolerance) else None
+    decision, final = decided(judged, connections, judged.limit.rate, noise, plan, from_baseline)
+    if final is None:
         next_s = decision.next_s
         # A slow start could explain that every connection is so low.
         low = plan.profile.fails_after - 1 <= decision.below == decision.connections
-        if spread is not None and low and (decision.ratio or 1.0) < FAR_BELOW:
+        if from_baseline is not None and low and (decision.ratio or 1.0) < FAR_BELOW:
             next_s = max(next_s, 2 * plan.profile.connection_s)
         return Ruling(judged, decision.next_fresh, next_s)
-    final = replace(settled(judged, judged.limit.rate, decision, decision.outcome), error_rate=plan.error_rate)
-    if spread is not None:
-        final = replace(final, reason=f"{final.reason}; {days_text(spread, decision, plan.error_rate, against)}")
+    final = replace(final, error_rate=plan.error_rate)
     if baseline is None:
         return Ruling(final)
-    bound = limit.bound if limit is not None else None
     tolerance = bound if isinstance(bound, Tolerance) else DEFAULT_TOLERANCE
     return Ruling(improved(final, baseline, tolerance.relative.fraction, str(baseline.figure)))
 
 
-def first_decision(
-    connections: Sequence[Connection], limit: Bitrate, noise: Noise, plan: GatePlan, against: Against
-) -> Decision:
-    """Return the first decision that ends the connections, or the last one that does not. There is a connection."""
+def decided(
+    judged: J,
+    connections: Sequence[Connection],
+    limit: Bitrate,
+    noise: Noise,
+    plan: GatePlan,
+    baseline: Baseline | None,
+    figure: Figure | None = None,
+) -> tuple[Decision, J | None]:
+    """Return the first decision that ends the connections, and the judgement; None while no decision does.
+
+    There is a connection. ``baseline`` is given if the limit comes from it: what it does not know about today then
+    counts. ``figure`` is what is judged, None for goodput.
+    """
+    spread, against = None, Against(figure=figure)
+    if baseline is not None:
+        course, levels, spread = _known_of(baseline, noise)
+        noise = against_baseline(noise, spread)
+        against = replace(against, zone=zone_of(limit, baseline.figure), levels=levels, course=course)
     for count in range(1, len(connections) + 1):
         own = tuple(connections[:count])
         decision = _decided(own, limit, noise, plan.profile, plan.error_rate, plan.link_ups, against)
         if decision.outcome is not None:
             break
-    return decision
+    if decision.outcome is None:
+        return decision, None
+    final = settled(judged, limit, decision, decision.outcome, against.words)
+    if spread is not None:
+        final = replace(final, reason=f"{final.reason}; {_days_text(spread, decision, plan.error_rate, against)}")
+    return decision, final
 
 
 # The gate judges again after each connection.
 @lru_cache(maxsize=16)
-def known_of(baseline: Baseline, noise: Noise) -> tuple[Course, TwoLevels | None, DaySpread]:
+def _known_of(baseline: Baseline, noise: Noise) -> tuple[Course, TwoLevels | None, DaySpread]:
     """Return what a baseline says of the places of its connections, of two levels, and of days."""
     course = course_of(baseline)
     alike = without_course(baseline, course)
@@ -182,7 +196,7 @@ def known_of(baseline: Baseline, noise: Noise) -> tuple[Course, TwoLevels | None
     return course, levels, day_spread(alike if levels is None else levels.without(alike), noise)
 
 
-def days_text(spread: DaySpread, decision: Decision, error_rate: float, against: Against) -> str:
+def _days_text(spread: DaySpread, decision: Decision, error_rate: float, against: Against) -> str:
     """Return what the verdict assumes about days, and what would decide an uncertain one."""
     text = spread.text(error_rate)
     if decision.outcome is not Verdict.INCONCLUSIVE or decision.ratio is None:
@@ -218,7 +232,7 @@ def improved(judged: J, baseline: Baseline, tolerance: float, shown: str) -> J:
     if judged.interval[0] <= baseline.figure.bps * (1 + tolerance):
         return judged
     better = f"{judged.reason}; better than the baseline {shown}"
-    days = {place.day for place, _ in baseline.placed}
+    days = baseline.days
     if len(days) < ENOUGH_DAYS:
         few = f"a baseline of {len(days)} day{'' if len(days) == 1 else 's'}" if all(days) else "runs of unknown days"
         few += " cannot tell a better link from a better day"

@@ -6,14 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_pinet.judge.baseline import Baseline, compare
-from pytest_pinet.judge.circumstances import (
-    Circumstances,
-    excused,
-    excused_costs,
-    excused_if_busy,
-    failed,
-    invalid,
-)
+from pytest_pinet.judge.circumstances import Circumstances, excused, excused_costs, excused_if_busy, invalid
 from pytest_pinet.judge.extras import STRICT_REASON, judged_extras
 from pytest_pinet.judge.flows import (
     Bounds,
@@ -27,7 +20,7 @@ from pytest_pinet.judge.flows import (
 from pytest_pinet.judge.gate import GatePlan, Ruling, gating, rule_on
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import Profile, confirm, goodput_limit, most_specific
-from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow
+from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.judgement import (
     BaselineDifference,
     DirectionJudgement,
@@ -153,7 +146,8 @@ class _Judging:
         def decided(
             one: DirectionJudgement, why: str, capacities: Mapping[str, Bitrate], full: str = ""
         ) -> DirectionJudgement:
-            one = failed(invalid(one, here.ineffective), why)
+            one = invalid(one, here.ineffective)
+            one = replace(one, verdict=Verdict.FAIL, reason=why) if why else one
             return invalid(excused(one, here, capacities, full), broken)
 
         # Several flows at once share the limit of their peers.
@@ -199,10 +193,6 @@ class _Judging:
             here = self._link.ends[end]
             key = replace(key, combination=replace(key.combination, board=here.board, nic=here.nic))
         return limits, key
-
-    def _accepted(self, way: Direction) -> Baseline | None:
-        """Return the accepted baseline; None for scaled links, since baselines are recorded at full rate."""
-        return self._plan.reference(way).baseline if self._link.scale == 1 else None
 
     def _limit(
         self,
@@ -284,8 +274,8 @@ class _Judging:
     def _sum(self, way: Direction) -> DirectionJudgement:
         """Judge the sum of one direction and its costs (the worse verdict counts). Compare it with the baseline."""
         chosen = self._counted(way)
-        # An accepted baseline applies to a sum, not to each of several flows.
-        accepted = self._accepted(way)
+        # A baseline applies to a sum, not to each of several flows, and is recorded at full rate.
+        accepted = self._plan.reference(way).baseline if self._link.scale == 1 else None
         baseline = gating(accepted)
         if len(chosen) == 1:
             oracle = self._bounds.alone[chosen[0]]
@@ -331,12 +321,10 @@ class _Judging:
             judged,
         )
 
-    def _name(self, flow: MeasuredFlow) -> str:
-        return f"{self._link.ends[flow.sender]}>{self._link.ends[flow.receiver]}"
-
     def _evenness(self) -> EvennessJudgement:
         """Judge how evenly all flows shared."""
-        names = [self._name(flow) for flow in self._flows]
+        ends = self._link.ends
+        names = [f"{ends[flow.sender]}>{ends[flow.receiver]}" for flow in self._flows]
         limits = self._strictest(Metric.SHARE), self._strictest(Metric.FAIRNESS)
 
         def judged(flows: Iterable[Flow]) -> EvennessJudgement:

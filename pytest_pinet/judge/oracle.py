@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from pytest_pinet.model.evidence import PcieLink
 from pytest_pinet.model.hardware import BUS_CAPACITY, Bus
+from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.traffic import Direction, Traffic
 
 # 14 bytes Ethernet header, 4 frame check sequence, 8 preamble and delimiter, 12 inter-frame gap (IEEE 802.3).
 FRAME_OVERHEAD = 38
@@ -50,41 +51,66 @@ def udp_headers(family: int = 4) -> int:
 
 
 @dataclass(frozen=True)
+class PacketSizes:
+    """IP packets with full segments on a path of this MTU (bytes). ``timestamps``: TCP has this option.
+
+    ``segment`` (bytes: TCP's MSS, or the payload of a UDP datagram) makes packets smaller than the MTU allows.
+    """
+
+    mtu: int
+    timestamps: bool
+    udp: bool = False
+    segment: int | None = None
+    family: int = 4
+
+    @classmethod
+    def of(cls, path: Path, traffic: Traffic) -> PacketSizes:
+        return cls(path.mtu, path.timestamps, traffic.udp, traffic.segment, traffic.setup.family)
+
+    @property
+    def headers(self) -> int:
+        """The bytes of all headers, with TCP's timestamps (RFC 7323)."""
+        if self.udp:
+            return udp_headers(self.family)
+        return tcp_headers(self.family) + (TIMESTAMP_OPTION if self.timestamps else 0)
+
+    @property
+    def size(self) -> int:
+        """The bytes of a packet."""
+        plain = udp_headers(self.family) if self.udp else tcp_headers(self.family)
+        return self.mtu if self.segment is None else min(self.mtu, self.segment + plain)
+
+    @property
+    def payload(self) -> int:
+        """The bytes of user data in a packet."""
+        return max(self.size - self.headers, 0)
+
+    @property
+    def counted_share(self) -> float:
+        """The share of the payload in the octets that a NIC counts: frames without check sequence and gap."""
+        return self.payload / (self.size + _ETHERNET_HEADER)
+
+    def goodput(self, speed_mbps: int, both_ways: bool = False) -> Bitrate:
+        """Return what the wire carries: for TCP in IPv4, ``link * (MTU - 40 - 12 ts) / (MTU + 38)``.
+
+        With both directions at once, the acknowledgements of TCP in the other direction share the wire: one frame for
+        every SEGMENTS_PER_ACK segments.
+        """
+        acknowledgement = _wire(self.headers) / SEGMENTS_PER_ACK if both_ways and not self.udp else 0
+        return Bitrate.mbps(speed_mbps * self.payload / (_wire(self.size) + acknowledgement))
+
+
+def _wire(packet: int) -> int:
+    """Return the bytes that an IP packet takes on the wire, including the gap to the next packet (IEEE 802.3)."""
+    return max(packet, MIN_PAYLOAD) + FRAME_OVERHEAD
+
+
+@dataclass(frozen=True)
 class Oracle:
     """A physical limit and its cause (``1000 Mbit/s link, MTU 1500, TCP timestamps``)."""
 
     goodput: Bitrate
     because: str
-
-
-def _wire(packet: int) -> int:
-    """Return the bytes that an IP packet takes on the wire, including the gap to the next packet."""
-    return max(packet, MIN_PAYLOAD) + FRAME_OVERHEAD
-
-
-def tcp_goodput(speed_mbps: int, mtu: int, timestamps: bool, both_ways: bool = False, family: int = 4) -> Bitrate:
-    """Return the limit of TCP: ``link * (MTU - 40 - 12 ts) / (MTU + 38)`` (RFC 9293, RFC 7323, IEEE 802.3).
-
-    IPv4 has 40 bytes of headers, IPv6 has 60.
-
-    With both directions at once, the acknowledgements of the other direction share the wire: one frame for every
-    SEGMENTS_PER_ACK segments.
-    """
-    headers = _headers(timestamps, False, family)
-    acknowledgement = _wire(headers) / SEGMENTS_PER_ACK if both_ways else 0
-    return Bitrate.mbps(speed_mbps * max(mtu - headers, 0) / (_wire(mtu) + acknowledgement))
-
-
-def udp_goodput(speed_mbps: int, mtu: int, family: int = 4) -> Bitrate:
-    """Return the limit of UDP in packets of MTU bytes: ``link * (MTU - 28) / (max(MTU, 46) + 38)`` (RFC 768).
-
-    IPv4 has 28 bytes of headers, IPv6 has 48.
-    """
-    return Bitrate.mbps(speed_mbps * max(mtu - udp_headers(family), 0) / _wire(mtu))
-
-
-def _headers(timestamps: bool, udp: bool, family: int) -> int:
-    return udp_headers(family) if udp else tcp_headers(family) + (TIMESTAMP_OPTION if timestamps else 0)
 
 
 def window_bound(window_bytes: int, rtt_s: float) -> Oracle:
@@ -97,29 +123,19 @@ def window_bound(window_bytes: int, rtt_s: float) -> Oracle:
     return Oracle(rate, f"window {window} over {rtt_s * 1000:.3g} ms allows {rate}")
 
 
-def pcie_context(
-    limit: Bitrate,
-    link: PcieLink,
-    mtu: int,
-    timestamps: bool,
-    udp: bool = False,
-    segment: int | None = None,
-    family: int = 4,
-) -> str | None:
+def pcie_context(limit: Bitrate, link: PcieLink, packets: PacketSizes) -> str | None:
     """Return a sentence about a PCIe link whose packets allow less than this limit; else, or if not known, None.
 
-    The sentence is only shown with a limit: it comes from a model. ``segment`` is as in ``physical_limit``.
+    The sentence is only shown with a limit: it comes from a model.
     """
-    found = pcie_leaves(link, mtu, timestamps, udp, segment, family)
+    found = pcie_leaves(link, packets)
     if found is None or found[0] >= limit:
         return None
     payload = "" if link.payload is None else f" with payloads of {link.payload} bytes"
     return f"PCIe {link}{payload} allows {found[0]} to {found[1]}"
 
 
-def pcie_leaves(
-    link: PcieLink, mtu: int, timestamps: bool, udp: bool = False, segment: int | None = None, family: int = 4
-) -> tuple[Bitrate, Bitrate] | None:
+def pcie_leaves(link: PcieLink, packets: PacketSizes) -> tuple[Bitrate, Bitrate] | None:
     """Return the least and most goodput that the packets of a PCIe link allow; None if its line code is not known.
 
     Each frame takes ``frame + ceil(frame / MPS) * 24 + 40`` bytes on the bus: with headers of packets, and
@@ -128,12 +144,10 @@ def pcie_leaves(
     carried = pcie_rate(link)
     if carried is None:
         return None
-    packet = _packet(mtu, segment, udp, family)
-    user_bytes = packet - _headers(timestamps, udp, family)
-    frame = packet + _ETHERNET_HEADER
+    frame = packets.size + _ETHERNET_HEADER
     payloads = _PAYLOADS if link.payload is None else (link.payload,)
     on_bus = [frame + math.ceil(frame / payload) * _PACKET_BYTES + _DESCRIPTOR_BYTES for payload in payloads]
-    each = [carried.bps * user_bytes / one for one in on_bus]
+    each = [carried.bps * packets.payload / one for one in on_bus]
     return Bitrate(min(each) * _LEAST_EFFICIENCY), Bitrate(max(each))
 
 
@@ -145,46 +159,23 @@ def pcie_rate(link: PcieLink) -> Bitrate | None:
     return Bitrate(link.gtps * 1e9 * code * link.lanes)
 
 
-def counted_share(mtu: int, timestamps: bool, udp: bool = False, segment: int | None = None, family: int = 4) -> float:
-    """Return the share of the payload in the octets that a NIC counts: frames without check sequence and gap."""
-    packet = _packet(mtu, segment, udp, family)
-    return max(packet - _headers(timestamps, udp, family), 0) / (packet + _ETHERNET_HEADER)
-
-
-def physical_limit(
-    speed_mbps: int,
-    mtu: int,
-    timestamps: bool,
-    bus: Bus,
-    direction: Direction = Direction.TX,
-    udp: bool = False,
-    segment: int | None = None,
-    family: int = 4,
-) -> Oracle:
+def physical_limit(speed_mbps: int, packets: PacketSizes, bus: Bus, direction: Direction = Direction.TX) -> Oracle:
     """Return the limit of one direction over this link: that of the wire, or of the bus behind it if the bus is slower.
 
-    ``direction`` BIDIR means one direction while the other runs, too. ``segment`` (bytes: TCP's MSS, or the payload of
-    a UDP datagram) makes packets smaller than the MTU allows.
+    ``direction`` BIDIR means one direction while the other runs, too.
     """
-    mtu = _packet(mtu, segment, udp, family)
     both_ways = direction is Direction.BIDIR
-    because = f"{speed_mbps} Mbit/s link, MTU {mtu}{', IPv6' if family == 6 else ''}"
-    if udp:
-        wire = udp_goodput(speed_mbps, mtu, family)
+    wire = packets.goodput(speed_mbps, both_ways)
+    because = f"{speed_mbps} Mbit/s link, MTU {packets.size}{', IPv6' if packets.family == 6 else ''}"
+    if packets.udp:
         because += ", UDP"
     else:
-        wire = tcp_goodput(speed_mbps, mtu, timestamps, both_ways, family)
-        because += ", TCP timestamps" if timestamps else ", no TCP timestamps"
+        because += ", TCP timestamps" if packets.timestamps else ", no TCP timestamps"
         because += ", both directions at once" if both_ways else ""
     capacity = BUS_CAPACITY[bus]
     if capacity is not None and capacity < wire:
         return Oracle(capacity, f"{bus} bus, {capacity} at most")
     return Oracle(wire, because)
-
-
-def _packet(mtu: int, segment: int | None, udp: bool, family: int) -> int:
-    """Return the bytes of an IP packet with a full segment."""
-    return mtu if segment is None else min(mtu, segment + (udp_headers(family) if udp else tcp_headers(family)))
 
 
 def highest_limit(speed_mbps: int, mtu_max: int, bus: Bus, both_ways: bool = False) -> Oracle:
@@ -194,4 +185,4 @@ def highest_limit(speed_mbps: int, mtu_max: int, bus: Bus, both_ways: bool = Fal
     assumed to be on, the Linux default: this must detect gates that require the one-way value in both directions.
     """
     direction = Direction.BIDIR if both_ways else Direction.TX
-    return physical_limit(speed_mbps, mtu_max, timestamps=both_ways, bus=bus, direction=direction)
+    return physical_limit(speed_mbps, PacketSizes(mtu_max, timestamps=both_ways), bus, direction)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, linear_regression
 from typing import NamedTuple
@@ -25,8 +25,9 @@ from pytest_pinet.judge.statistics import (
     variance,
 )
 from pytest_pinet.judge.two_levels import TwoLevels, Unit, explanations, is_other_share, split
-from pytest_pinet.judge.words import GOODPUT, Words
+from pytest_pinet.judge.words import GOODPUT, Words, words_of
 from pytest_pinet.model.connection import Connection, Fresh
+from pytest_pinet.model.figures import Figure
 from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
@@ -84,11 +85,6 @@ class Decision:
     moved: float = 0.0
 
 
-def rate_text(bps: float) -> str:
-    """Write a level that is a rate."""
-    return str(Bitrate(bps))
-
-
 @dataclass(frozen=True)
 class Against:
     """What an accepted baseline says about a run that is judged by it.
@@ -96,14 +92,21 @@ class Against:
     ``zone`` is half the distance (in logarithms) between a slowdown that may pass and one that must be found.
     ``levels`` are given for a link whose connections, boots or days fall on two levels: then every plausible
     explanation of the values must give the same verdict. ``course`` says how its connections differ with their place.
-    ``show`` writes a level, and ``words`` are the words of sentences; without a baseline, only these two are known.
+    ``figure`` is what is judged, None for goodput; without a baseline, only this is known.
     """
 
     zone: float = HALF_ZONE
     levels: TwoLevels | None = None
     course: Course = field(default_factory=Course)
-    show: Callable[[float], str] = rate_text
-    words: Words = GOODPUT
+    figure: Figure | None = None
+
+    @property
+    def words(self) -> Words:
+        return GOODPUT if self.figure is None else words_of(self.figure)
+
+    def show(self, bps: float) -> str:
+        """Write a level."""
+        return str(Bitrate(bps)) if self.figure is None else self.figure.show(self.figure.of_rate(bps))
 
 
 class _Like(NamedTuple):
@@ -237,17 +240,12 @@ def decide(
             why = f"{why} that can be compared: the connections of the baseline came after more traffic"
         return Decision(outcome, why, seconds=spent, flagged=flagged, start_s=start_s, next_s=next_s)
 
-    levels = against.levels
     standing = _stand(usable, limit, noise, fresh_link, against.zone)
-    known_levels = (
-        _fresh_levels(standing, usable, against)
-        if levels is None
-        else _on_levels(standing, usable, limit, levels, error_rate, against)
-    )
-    moved = 0.0 if known_levels else _moved(usable, error_rate)
-    if known_levels is not None:
-        standing = known_levels.standing
-    in_the_end = standing.n + more
+    if against.levels is None:
+        on_levels, other_share = _fresh_levels(usable, against)
+    else:
+        standing, on_levels, other_share = _on_levels(standing, usable, limit, against.levels, error_rate, against)
+    moved = 0.0 if on_levels else _moved(usable, error_rate)
     known = Decision(
         None,
         "",
@@ -258,14 +256,14 @@ def decide(
         disturbed=standing.disturbed,
         seconds=spent,
         noise=math.sqrt(standing.level.between),
-        carries=standing.level.margin_after(in_the_end, error_rate),
+        carries=standing.level.margin_after(standing.n + more, error_rate),
         flagged=flagged,
         start_s=start_s,
         next_s=next_s,
-        levels="" if known_levels is None else known_levels.text,
+        levels=on_levels,
+        other_share=other_share,
         ambiguous=standing.ambiguous,
         moved=moved,
-        other_share=known_levels is not None and known_levels.other_share,
     )
     if len(stood := _standstills(shown)) >= STANDSTILLS:
         why = f"the traffic stood still {len(stood)} times, for up to {max(stood):.1f} s"
@@ -360,15 +358,6 @@ def _stand(usable: Sequence[_Like], limit: Bitrate, noise: Noise, fresh_link: bo
     )
 
 
-@dataclass(frozen=True)
-class _OnLevels:
-    """The standing of connections of a link with two levels, and what `Decision` says of the levels."""
-
-    standing: _Standing
-    text: str
-    other_share: bool
-
-
 def _on_levels(
     standing: _Standing,
     usable: Sequence[_Like],
@@ -376,7 +365,8 @@ def _on_levels(
     levels: TwoLevels,
     error_rate: float,
     against: Against,
-) -> _OnLevels:
+) -> tuple[_Standing, str, bool]:
+    """Return the standing of connections of a link with two levels, and what `Decision` says of the levels."""
     own, bound, values = standing.level, math.log(limit.bps), _levels_of(usable)
     found = explanations(values, levels, error_rate)
     each = levels.unit is Unit.CONNECTION or levels.shows_both(values, found[0])
@@ -401,31 +391,27 @@ def _on_levels(
         f"{unit} on two levels, {low} and {high}: {best.lower} of {of} on the {against.words.ends[0]} one, "
         f"{levels.lower} of {levels.count} in the baseline"
     )
-    return _OnLevels(
-        replace(
-            standing,
-            level=plausible[0],
-            mean=plausible[0],
-            plausible=plausible,
-            one_draw=not each and (levels.proven or levels.misses_one(own.n, best.lower > 0)),
-            undisturbed=plausible[0].mean if standing.undisturbed or not standing.disturbed else 0.0,
-            below=own.n if plausible[0].mean < 0 else 0,
-            outlasted=standing.outlasted or (plausible[0].mean < 0 and _had_link(usable)),
-        ),
-        text,
-        is_other_share(best.lower, of, levels, error_rate),
+    found_standing = replace(
+        standing,
+        level=plausible[0],
+        mean=plausible[0],
+        plausible=plausible,
+        one_draw=not each and (levels.proven or levels.misses_one(own.n, best.lower > 0)),
+        undisturbed=plausible[0].mean if standing.undisturbed or not standing.disturbed else 0.0,
+        below=own.n if plausible[0].mean < 0 else 0,
+        outlasted=standing.outlasted or (plausible[0].mean < 0 and _had_link(usable)),
     )
+    return found_standing, text, is_other_share(best.lower, of, levels, error_rate)
 
 
-def _fresh_levels(standing: _Standing, usable: Sequence[_Like], against: Against) -> _OnLevels | None:
-    """Return the levels on which the connections of this run fall although its baseline has one level or is missing."""
+def _fresh_levels(usable: Sequence[_Like], against: Against) -> tuple[str, bool]:
+    """Say on which levels the connections of this run fall although its baseline has one level or is missing."""
     found = split(_levels_of(usable), Unit.CONNECTION)
     if found is None:
-        return None
+        return "", False
     low, high = (against.show(math.exp(level)) for level in (found.low, found.high))
     share = f"{found.lower} of {found.count} on the {against.words.ends[0]} one"
-    text = f"connections on two levels, {low} and {high}: {share}"
-    return _OnLevels(standing, text, other_share=True)
+    return f"connections on two levels, {low} and {high}: {share}", True
 
 
 def _levels_of(usable: Sequence[_Like]) -> list[float]:

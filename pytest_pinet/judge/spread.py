@@ -12,9 +12,7 @@ from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.statistics import (
     HALF_ZONE,
     chi_square,
-    counted,
     lasting_bound,
-    percent,
     required,
     sequential_bound,
     variance,
@@ -38,16 +36,14 @@ class Component:
 class Components:
     """Nested components of the noise; None if a level was not repeated.
 
-    ``figures`` is the number of connections that count (`is_steady`); ``link_ups`` and ``boot_count`` say on how
-    many of each. ``disturbed`` is the number of connections that were left out because of an event or dip.
+    ``figures`` is the number of connections that count (`is_steady`), ``disturbed`` the number of connections that were
+    left out because of an event or dip.
     """
 
     connections: Component
     links: Component | None
     boots: Component | None
     figures: int
-    link_ups: int
-    boot_count: int
     disturbed: int = 0
 
 
@@ -92,7 +88,7 @@ def nested(boots: Sequence[Sequence[Sequence[float]]], disturbed: int = 0, left_
         explained = within + of_links * link_variance
         size = (total - math.fsum(_size(boot) ** 2 for boot in boots) / total) / (n_boots - 1)
         boot_component = _component(mean_square, n_boots - 1, explained, size, total - n_boots)
-    return Components(of_connections, links, boot_component, total, n_ups, n_boots, disturbed)
+    return Components(of_connections, links, boot_component, total, disturbed)
 
 
 def level_of(connection: Connection) -> float | None:
@@ -158,16 +154,15 @@ class Noise:
     """Relative standard deviations (0.01 = 1 %) of one combination and direction, and how well they are known.
 
     ``connections`` is between connections of one session, with ``freedom`` degrees of freedom. ``sessions`` is between
-    the levels of sessions (link-ups, boots, days), which more connections in a session do not reduce. ``source`` says
-    where the values come from. ``links`` is the part of ``sessions`` that changes with each link-up. ``assumed``: the
-    noise was not measured. ``session_freedom`` is that of ``sessions`` (None: the same as for ``connections``).
-    ``days_known``: several days of the unchanged link were seen, so that nothing is guessed about other days.
+    the levels of sessions (link-ups, boots, days), which more connections in a session do not reduce. ``links`` is the
+    part of ``sessions`` that changes with each link-up. ``assumed``: the noise was not measured. ``session_freedom`` is
+    that of ``sessions`` (None: the same as for ``connections``). ``days_known``: several days of the unchanged link
+    were seen, so that nothing is guessed about other days.
     """
 
     connections: float
     freedom: float
     sessions: float
-    source: str
     links: float = 0.0
     assumed: bool = False
     session_freedom: float | None = None
@@ -179,9 +174,6 @@ class Noise:
         link_ups = 1 + sum(kind is not Fresh.CONNECTION for kind in fresh)
         return lasting + min(self.links, self.sessions) ** 2 / link_ups
 
-    def __str__(self) -> str:
-        return f"{self.connections * 100:.2g} % between connections, {self.sessions * 100:.2g} % between sessions"
-
 
 def combined(own: float, freedom: float, known: Noise) -> float:
     """Pool the variance between connections seen now, with ``freedom`` degrees of freedom, with the known one."""
@@ -190,7 +182,7 @@ def combined(own: float, freedom: float, known: Noise) -> float:
 
 
 # Without any history: the noise that was seen on quiet virtual links, with few degrees of freedom.
-UNKNOWN = Noise(connections=0.0055, freedom=2, sessions=0.003, source="no history", assumed=True)
+UNKNOWN = Noise(connections=0.0055, freedom=2, sessions=0.003, assumed=True)
 
 
 # The lowest standard deviation between connections.
@@ -229,9 +221,6 @@ class Spread:
     least: int = 1
     zone: float = HALF_ZONE
 
-    def variance_after(self, connections: int) -> float:
-        return self.between / connections + self.level
-
     def needed(self, error_rate: float, connections: int | None = None, share: float = 1.0) -> float:
         """Return the smallest ``|mean|`` that is certain after so many connections (default: those seen).
 
@@ -269,7 +258,7 @@ class Spread:
 
     def margin_after(self, connections: int, error_rate: float) -> float:
         """Return the least relative margin at which nine of ten gates reach a verdict after so many connections."""
-        scatter = NINE_OF_TEN * math.sqrt(self.variance_after(connections))
+        scatter = NINE_OF_TEN * math.sqrt(self.between / connections + self.level)
         return math.expm1(self.needed(error_rate, connections) + scatter)
 
 
@@ -341,39 +330,14 @@ STEP = 0.005
 LEAST_TOLERANCE = 0.03
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """A proposal at ``error_rate``: the ``tolerance`` below the baseline, and ``repeats`` connections for a verdict.
+def propose(noise: Noise, profile: Profile, error_rate: float = 0.01) -> tuple[float, int, float]:
+    """Return the tolerance below the baseline, the connections for a verdict in most gates, and the least margin.
 
-    Nine of ten gates reach a verdict with so many connections. ``margin`` is the least distance between value and limit
-    that can be judged (see `smallest_margin`).
+    A link 1 % slower than its baseline must still pass. The tolerance is this 1 % plus the least margin
+    (`smallest_margin`), rounded up to half per cents, and at least 3 %.
     """
-
-    error_rate: float
-    tolerance: float
-    repeats: int
-    margin: float
-
-    def __str__(self) -> str:
-        return (
-            f"tolerance {percent(self.tolerance)} with {counted(self.repeats)} at error rate "
-            f"{percent(self.error_rate)} (least margin {percent(self.margin)})"
-        )
-
-
-def propose(noise: Noise, profile: Profile, error_rates: Sequence[float] = (0.01, 0.05)) -> tuple[Proposal, ...]:
-    """Return the tolerance and repeats that this noise requires, for each error rate.
-
-    A link 1 % slower than its baseline must still pass. The tolerance is this 1 % plus the least margin, rounded up to
-    half per cents, and at least 3 %.
-    """
-    found = []
     most = max(int(profile.budget_s / profile.connection_s), 1)
-    for rate in error_rates:
-        margin = smallest_margin(noise, profile, rate)
-        tolerance = max(LEAST_TOLERANCE, math.ceil((TOLERATED + margin) / STEP - 1e-9) * STEP)
-        room = tolerance - TOLERATED
-        enough = (n for n in range(1, most) if margin_after(n, noise, rate) <= room)
-        repeats = max(next(enough, most), profile.passes_after)
-        found.append(Proposal(rate, round(tolerance, 4), repeats, margin))
-    return tuple(found)
+    margin = smallest_margin(noise, profile, error_rate)
+    tolerance = max(LEAST_TOLERANCE, math.ceil((TOLERATED + margin) / STEP - 1e-9) * STEP)
+    enough = (n for n in range(1, most) if margin_after(n, noise, error_rate) <= tolerance - TOLERATED)
+    return round(tolerance, 4), max(next(enough, most), profile.passes_after), margin

@@ -104,7 +104,7 @@ def late_start(samples: Sequence[Sample], cap_s: float = CAP_S, grain: float = 0
     near = max(_near(tail, usual), 2.5 * rough)
     end = None
     if late <= early + max(RISING * early, 2 * rough / math.sqrt(half)):
-        end = _steady_from(seen, index, usual, near, total - KEPT_S)
+        end = _steady_from(seen, index, [abs(s.bps - usual) <= near for s in seen], total - KEPT_S + JITTER_S)
     return LateStart(seen[index].start_s, end)
 
 
@@ -116,12 +116,11 @@ def _first_at(samples: Sequence[Sample], least: float) -> int | None:
     return None
 
 
-def _steady_from(samples: Sequence[Sample], first: int, level: float, near: float, latest_s: float) -> float | None:
+def _steady_from(samples: Sequence[Sample], first: int, at_level: Sequence[bool], latest_s: float) -> float | None:
     """Return when the rate is at its level to stay; None if that is after ``latest_s``."""
-    at_level = [abs(s.bps - level) <= near for s in samples]
     steady = max(3, round(STEADY_S / max(0.01, median(s.seconds for s in samples))))
     for index in range(first, len(samples)):
-        if samples[index].start_s > latest_s + JITTER_S:
+        if samples[index].start_s > latest_s:
             return None
         following = at_level[index : index + steady]
         if following[0] and sum(following) >= len(following) - 1:
@@ -136,14 +135,7 @@ def settled_after(samples: Sequence[Sample], cap_s: float = CAP_S, grain: float 
     level, near = _level(samples, cap_s)
     # One and a half grains, in bits.
     at_level = [s.bytes > 0 and abs(s.bps - level) * s.seconds <= near * s.seconds + 12 * grain for s in samples]
-    steady = max(3, round(STEADY_S / max(0.01, median(s.seconds for s in samples))))
-    for index, sample in enumerate(samples):
-        if sample.start_s > cap_s - JITTER_S:
-            return None
-        following = at_level[index : index + steady]
-        if following[0] and sum(following) >= len(following) - 1:
-            return sample.start_s
-    return None
+    return _steady_from(samples, 0, at_level, cap_s - JITTER_S)
 
 
 def reached_after(samples: Sequence[Sample], share: float, cap_s: float = CAP_S) -> float | None:

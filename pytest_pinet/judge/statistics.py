@@ -19,11 +19,6 @@ def percent(value: float) -> str:
     return f"{size:.{digits}f} %"
 
 
-def place(ratio: float) -> str:
-    """Return where a value is: ``3.1 % above the limit``."""
-    return f"{percent(ratio - 1)} {'above' if ratio >= 1 else 'below'} the limit"
-
-
 def counted(connections: int, of: int | None = None) -> str:
     """Return ``1 connection``, ``3 of 3 connections``."""
     shown = connections if of is None else of

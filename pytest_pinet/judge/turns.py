@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from statistics import fmean
 
 from pytest_pinet.judge.difference import Difference, Relation
@@ -98,6 +99,15 @@ class Boot:
     at: float
     levels: tuple[float, ...]
 
+    @cached_property
+    def logs(self) -> list[float]:
+        return logarithms(self.levels)
+
+    @cached_property
+    def value(self) -> float:
+        """The mean logarithm of the levels."""
+        return fmean(self.logs)
+
 
 def judge_turns(
     turns: Sequence[MeasuredTurn], judged: Callable[[Sequence[Boot]], Difference], over: bool, stalls: str = ""
@@ -148,20 +158,28 @@ def compare_connections(
     return replace(found, remarks=tuple(dict.fromkeys(text for one in connections for text in remarks(one))))
 
 
-def judge_boots(
-    boots: Sequence[MeasuredTurn],
-    tolerance: float = TOLERANCE,
-    noise: Noise = UNKNOWN,
-    error_rate: float = 0.01,
-    figures: int = 1,
-    most_boots: int = MOST_BOOTS,
-) -> Difference:
+@dataclass(frozen=True)
+class ChangeRules:
+    """How a value of B is judged against A: the share by which it may be worse, its known noise, and the error rate.
+
+    ``values`` is the number of values judged in all: an unchanged build is called slower at ``error_rate`` in any of
+    them, not in each. After ``most_boots`` an uncertain result stays inconclusive.
+    """
+
+    tolerance: float = TOLERANCE
+    noise: Noise = UNKNOWN
+    error_rate: float = 0.01
+    values: int = 1
+    most_boots: int = MOST_BOOTS
+
+
+def judge_boots(boots: Sequence[MeasuredTurn], rules: ChangeRules) -> Difference:
     """Judge the connections of all boots, as `judge_change` does."""
 
     def judged(turns: Sequence[Boot]) -> Difference:
-        return judge_change(turns, tolerance, noise, error_rate, figures, most_boots)
+        return judge_change(turns, rules)
 
-    return judge_turns(boots, judged, len(boots) >= most_boots, "; connections of B stall")
+    return judge_turns(boots, judged, len(boots) >= rules.most_boots, "; connections of B stall")
 
 
 def compare_in_turn(
@@ -277,29 +295,21 @@ def connections_per_turn(noise: Noise, boot_s: float, connection_s: float) -> in
 
 
 def judge_change(
-    boots: Sequence[Boot],
-    tolerance: float = TOLERANCE,
-    noise: Noise = UNKNOWN,
-    error_rate: float = 0.01,
-    figures: int = 1,
-    most_boots: int = MOST_BOOTS,
-    obvious: float = OBVIOUS,
-    words: Words = GOODPUT,
+    boots: Sequence[Boot], rules: ChangeRules, obvious: float = OBVIOUS, words: Words = GOODPUT
 ) -> Difference:
     """Judge boots in the order in which they were made; boots without a value are left out.
 
-    B is slower if it certainly lies more than ``tolerance`` below A, and the same if it certainly does not. The test is
-    a sequential test of "no change" against "twice the tolerance". ``figures`` is the number of values judged in all:
-    an unchanged build is called slower at ``error_rate`` in any of them, not in each. After ``most_boots`` an uncertain
-    result stays inconclusive. ``obvious`` is a change (in logarithms) by which boots of one build never differ.
-    ``words`` are the words of the value. If it is better low, the boots have its inverse, the result its own change.
+    B is slower if it certainly lies more than the tolerance below A, and the same if it certainly does not. The test is
+    a sequential test of "no change" against "twice the tolerance". ``obvious`` is a change (in logarithms) by which
+    boots of one build never differ. ``words`` are the words of the value. If it is better low, the boots have its
+    inverse, the result its own change.
     """
-    if words.inverse:
-        tolerance = -words.change(tolerance)
+    noise, error_rate, most_boots = rules.noise, rules.error_rate, rules.most_boots
+    tolerance = -words.change(rules.tolerance) if words.inverse else rules.tolerance
     if not 0 < tolerance < 0.5:
         raise ValueError(f"the tolerance {tolerance} is not between 0 and 0.5; expected a fraction such as {TOLERANCE}")
-    known = [_Row(boot, fmean(logs)) for boot in boots if (logs := logarithms(boot.levels))]
-    of_each = [sum(row.boot.side is side for row in known) for side in Side]
+    known = [boot for boot in boots if boot.logs]
+    of_each = [sum(boot.side is side for boot in known) for side in Side]
     n = len(known)
     over = len(boots) >= most_boots
     if n < LEAST_BOOTS or min(of_each) < 2:
@@ -318,11 +328,11 @@ def judge_change(
     found = (n, change, (low, high), math.sqrt(own))
     sizes = (abs(change) * 100, words.less if change < 0 else words.more, low * 100, high * 100)
     text = words.difference.format(*sizes)
-    text = "; ".join([text, *(f"an outlier of {row.boot.side} was left out" for row in odd)])
+    text = "; ".join([text, *(f"an outlier of {boot.side} was left out" for boot in odd)])
     after = f"after {n} turns"
     enough = certainty_threshold(error_rate / LOOKS)
     # For slower and faster only: of many unchanged values, one looks changed by chance more often than a single one.
-    enough_of_all = certainty_threshold(error_rate / LOOKS / max(figures, 1))
+    enough_of_all = certainty_threshold(error_rate / LOOKS / max(rules.values, 1))
     seems_slower, seems_faster = slower < -enough_of_all, faster > enough_of_all
     calibrated = _is_as_calibrated(known, noise)
     least = 0 if calibrated else least_by_chance(len(odd), error_rate)
@@ -361,14 +371,6 @@ def least_by_chance(odd: int, error_rate: float, ways: int = 2) -> int:
 
 
 @dataclass(frozen=True)
-class _Row:
-    """A boot and its value, the mean logarithm of its levels."""
-
-    boot: Boot
-    value: float
-
-
-@dataclass(frozen=True)
 class _Fit:
     """The result of the fit. ``change`` is ln(B / A) without drift; its variance is that of one boot over ``weight``.
 
@@ -386,13 +388,13 @@ class _Fit:
         return math.fsum(one * one for one in self.residuals)
 
 
-def _is_as_calibrated(rows: Sequence[_Row], noise: Noise) -> bool:
+def _is_as_calibrated(boots: Sequence[Boot], noise: Noise) -> bool:
     """Return whether differences between boots were measured, and boots of each build do not differ by far more."""
     if noise.assumed:
         return False
-    usual = fmean(len(row.boot.levels) for row in rows)
+    usual = fmean(len(boot.levels) for boot in boots)
     most = WILD * max(math.sqrt(_expected(noise, usual)), FLOOR)
-    of_each = ([row.value for row in rows if row.boot.side is side] for side in Side)
+    of_each = ([boot.value for boot in boots if boot.side is side] for side in Side)
     return all(max(values) - min(values) <= most for values in of_each if values)
 
 
@@ -401,12 +403,12 @@ def _expected(noise: Noise, connections: float) -> float:
     return noise.sessions**2 + noise.connections**2 / max(connections, 1.0)
 
 
-def _fit(rows: Sequence[_Row]) -> _Fit:
+def _fit(boots: Sequence[Boot]) -> _Fit:
     """Fit build and time by least squares."""
-    n = len(rows)
-    sides = [0.5 if row.boot.side is Side.B else -0.5 for row in rows]
-    times = [row.boot.at for row in rows]
-    values = [row.value for row in rows]
+    n = len(boots)
+    sides = [0.5 if boot.side is Side.B else -0.5 for boot in boots]
+    times = [boot.at for boot in boots]
+    values = [boot.value for boot in boots]
     middle = math.fsum(times) / n
     span = math.fsum((at - middle) ** 2 for at in times)
 
@@ -419,48 +421,48 @@ def _fit(rows: Sequence[_Row]) -> _Fit:
     weight = math.fsum(one * one for one in b)
     change = math.fsum(one * two for one, two in zip(b, y, strict=True)) / weight
     residuals = tuple(two - change * one for one, two in zip(b, y, strict=True))
-    return _Fit(change, weight, residuals, tuple(_neighbours(rows)))
+    return _Fit(change, weight, residuals, tuple(_neighbours(boots)))
 
 
-def _neighbours(rows: Sequence[_Row]) -> list[float]:
+def _neighbours(boots: Sequence[Boot]) -> list[float]:
     found = []
-    waiting: _Row | None = None
-    for row in rows:
-        if waiting is not None and waiting.boot.side is not row.boot.side:
-            found.append((row.value - waiting.value) * (1 if row.boot.side is Side.B else -1))
+    waiting: Boot | None = None
+    for boot in boots:
+        if waiting is not None and waiting.side is not boot.side:
+            found.append((boot.value - waiting.value) * (1 if boot.side is Side.B else -1))
             waiting = None
         else:
-            waiting = row
+            waiting = boot
     return found
 
 
-def _without_odd(rows: list[_Row], noise: Noise) -> tuple[list[_Row], list[_Row]]:
+def _without_odd(boots: list[Boot], noise: Noise) -> tuple[list[Boot], list[Boot]]:
     """Separate the few boots that are far from all others, such as one whose link came up badly.
 
     One that is like boots of the other build is not odd: without it, each build would have one kind of boots.
     """
-    odd: list[_Row] = []
-    for _ in range(len(rows) // ODD_OF):
-        residuals = _fit(rows).residuals
-        worst = max(range(len(rows)), key=lambda index: abs(residuals[index]))
-        others = rows[:worst] + rows[worst + 1 :]
-        of_each = ([row.value for row in others if row.boot.side is side] for side in Side)
+    odd: list[Boot] = []
+    for _ in range(len(boots) // ODD_OF):
+        residuals = _fit(boots).residuals
+        worst = max(range(len(boots)), key=lambda index: abs(residuals[index]))
+        others = boots[:worst] + boots[worst + 1 :]
+        of_each = ([boot.value for boot in others if boot.side is side] for side in Side)
         own, _ = _spread(_fit(others), others, noise)
         far = ODD * math.sqrt(own)
-        if any(len(same) < 2 or abs(rows[worst].value - fmean(same)) <= far for same in of_each):
+        if any(len(same) < 2 or abs(boots[worst].value - fmean(same)) <= far for same in of_each):
             break
-        odd.append(rows[worst])
-        rows = others
-    return rows, odd
+        odd.append(boots[worst])
+        boots = others
+    return boots, odd
 
 
-def _spread(fit: _Fit, known: Sequence[_Row], noise: Noise) -> tuple[float, float]:
+def _spread(fit: _Fit, known: Sequence[Boot], noise: Noise) -> tuple[float, float]:
     """Return the variance of one boot's value, and its degrees of freedom, pooled from calibration and residuals.
 
     A higher variance than the calibrated one counts at once, a lower one only gradually. The variance is never lower
     than the connections of the boots show.
     """
-    usual = fmean(len(row.boot.levels) for row in known)
+    usual = fmean(len(boot.levels) for boot in known)
     freedom = noise.freedom if noise.session_freedom is None else min(noise.freedom, noise.session_freedom)
     expected = _expected(noise, usual)
     if noise.assumed:
@@ -469,7 +471,7 @@ def _spread(fit: _Fit, known: Sequence[_Row], noise: Noise) -> tuple[float, floa
     more = len(known) - 3
     pooled = (freedom * expected + fit.left) / max(freedom + more, 1.0)
     seen = fit.left / more if more > 1 else 0.0
-    rough = [variance(logs) for row in known if len(logs := logarithms(row.boot.levels)) > 1]
+    rough = [variance(boot.logs) for boot in known if len(boot.logs) > 1]
     within = fmean(rough) / usual if rough else 0.0
     return max(pooled, seen, within, FLOOR**2), max(freedom + more, 1.0)
 

@@ -117,13 +117,12 @@ class TwoLevels:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A shift of both levels that explains a run: its probability, and the change of the long-run mean.
+    """A shift of both levels that explains a run, and the change of the long-run mean.
 
     ``variance`` is that of ``change`` (a logarithm).
     """
 
     shift: float
-    probability: float
     change: float
     variance: float
     lower: int
@@ -195,13 +194,12 @@ def explanations(values: Sequence[float], levels: TwoLevels, error_rate: float) 
     n = len(values)
     plausible: list[Explanation] = []
     for likely, shift, lower in ranked:
-        probability = math.exp(likely - best) / total
-        if probability < PLAUSIBLE * error_rate and plausible:
+        if math.exp(likely - best) / total < PLAUSIBLE * error_rate and plausible:
             break
         _, share, uncertain = _share(lower, n, levels)
         change = shift - (share - levels.lower / levels.count) * levels.gap
         variance = levels.spread**2 / n + uncertain * levels.gap**2
-        plausible.append(Explanation(shift, probability, change, variance, lower))
+        plausible.append(Explanation(shift, change, variance, lower))
     return plausible
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_pinet.judge.statistics import place
+from pytest_pinet.judge.statistics import percent
 from pytest_pinet.model.figures import Better, Figure
 
 
@@ -29,7 +29,8 @@ class Words:
 
     def place(self, ratio: float) -> str:
         """Return where the value with this level over that of its limit is: ``3.1 % above the limit``."""
-        return place(self.change(ratio - 1) + 1)
+        change = self.change(ratio - 1)
+        return f"{percent(change)} {'above' if change >= 0 else 'below'} the limit"
 
     @property
     def missed(self) -> str:

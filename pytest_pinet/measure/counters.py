@@ -11,7 +11,7 @@ from pytest_pinet.evidence.collecting import LooksDuring
 from pytest_pinet.evidence.interface import CountedDevice, Crossing, Moved
 from pytest_pinet.evidence.octet_check import CableEnd, check_octets, factor, settled
 from pytest_pinet.evidence.sockets import COMMAND, ManagementReading, parse_octets, read_octets
-from pytest_pinet.judge.oracle import TIMESTAMP_OPTION, tcp_headers, udp_headers
+from pytest_pinet.judge.oracle import PacketSizes
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
@@ -175,8 +175,7 @@ class CounterCheck:
         if not self._counted or traffic.setup.background is not None:
             return
         path = self._link.path
-        family = traffic.setup.family
-        headers = udp_headers(family) if traffic.udp else tcp_headers(family) + TIMESTAMP_OPTION * path.timestamps
+        headers = PacketSizes.of(path, traffic).headers
         segment = traffic.packet_bytes(path.mtu - headers) or path.mtu
         cables = [
             CableEnd(str(end.endpoint), f"port {end.endpoint.interface.port}", moved[i], sent[i])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_pinet.judge.oracle import tcp_goodput
+from pytest_pinet.judge.oracle import PacketSizes
 from pytest_pinet.judge.starts import JITTER_S
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.measurement import Sample
@@ -26,7 +26,7 @@ def share_of_line(tool: TrafficTool, link: Link, watch: Watch | None = None, fam
     job = TrafficJob(link.dut.shell, link.peer.shell, link.dut.ip, link.peer.ip, traffic, watch=watch)
     flows = wrap_scaled(tool, link.scale).measure(job).flows
     path = link.path
-    most = tcp_goodput(path.speed_mbps, path.mtu, path.timestamps, both_ways=True, family=family)
+    most = PacketSizes(path.mtu, path.timestamps, family=family).goodput(path.speed_mbps, both_ways=True)
     return min(_first_second_bps(flows[way].samples) for way in traffic.direction.parts) / most.bps
 
 

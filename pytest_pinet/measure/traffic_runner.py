@@ -14,7 +14,7 @@ from pytest_pinet.evidence.collecting import Collector, EndReader
 from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.level import BROKEN
-from pytest_pinet.judge.oracle import counted_share
+from pytest_pinet.judge.oracle import PacketSizes
 from pytest_pinet.judge.preconditions import management_trouble
 from pytest_pinet.judge.starts import cap_for
 from pytest_pinet.lab.link.link import Link, await_links, bounce
@@ -222,8 +222,7 @@ class Runs:
         receivers: dict[str, dict[int, float]] = {}
         for run in self._link.combination.topology.runs(traffic.direction):
             path = self._link.facts.path_between(run.a, run.b)
-            sent = traffic.udp, traffic.segment, traffic.setup.family
-            share = counted_share(path.mtu, path.timestamps, *sent) / self._link.scale
+            share = PacketSizes.of(path, traffic).counted_share / self._link.scale
             for way in run.direction.parts if run.counted else ():
                 receivers.setdefault(str(way), {})[run.b if way is Direction.TX else run.a] = share
         goodput: dict[str, float | None] = dict.fromkeys(receivers)

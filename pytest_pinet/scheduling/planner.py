@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 import os
 from collections import deque
@@ -157,7 +156,6 @@ class Group:
     """Tests with the same needs that no worker has got yet. ``owner`` is the worker that has begun the group."""
 
     needs: Needs
-    number: int
     jobs: deque[PlannedTest] = field(default_factory=deque)
     total_s: float = 0.0
     owner: Worker | None = None
@@ -233,13 +231,8 @@ class Planner:
         # Seconds of all work left, and of each domain's work if one worker did it.
         self._work_s = 0.0
         self._serial: dict[str, float] = {}
-        # Heaps by domains, so that a saturated domain is skipped at once. Highest priority at the time of the push
-        # comes first; for equal priorities the longest group.
-        self._heaps: dict[frozenset[str], list[tuple[float, float, int, Group]]] = {}
         # How many tests no worker has got yet.
         self.unassigned = 0
-        # Groups with tests but without an owner.
-        self._unowned: set[Group] = set()
         for job in jobs:
             self._add(job)
 
@@ -265,7 +258,6 @@ class Planner:
         for group in self._groups.values():
             if group.owner is worker:
                 group.leave()
-                self._push(group)
         return list(load.pending)
 
     def requeue(self, job: PlannedTest) -> None:
@@ -282,7 +274,6 @@ class Planner:
             if group is None:
                 return None
             group.begin(worker)
-            self._unowned.discard(group)
         assert group.jobs, "an exhausted group has no owner"
         return self._give(worker, group.take(), now)
 
@@ -310,37 +301,23 @@ class Planner:
         shares = self._shares(worker)
         # No run ends earlier than its busiest node or domain, or than all of its workers together.
         rest_s = max(self._work_s / len(self._loads), max(self._left.values(), default=0.0), 1e-9)
-        best: Group | None = None
-        best_score, best_crowd = -float("inf"), 0.0
-        for domains, heap in self._heaps.items():
-            crowd = max([0.0, *(shares.get(domain, 0.0) + self._share(domain) - 1.0 for domain in domains)])
-            aside = []
-            while heap:
-                negative, length, number, group = heapq.heappop(heap)
-                if group.owner is not None or not group.jobs:
-                    continue
-                priority = self._priority(group)
-                if priority < -negative:
-                    # Other workers have done some of its work since the push.
-                    heapq.heappush(heap, (-priority, -group.total_s, number, group))
-                    continue
-                aside.append((negative, length, number, group))
-                score = self._urgency(group) / rest_s - crowd * CROWD_COST
-                if score <= best_score:
-                    break
-                if all(busy_until.get(place, 0.0) <= free_s for place in group.needs.places):
-                    best, best_score, best_crowd = group, score, crowd
-                    break
-            for entry in aside:
-                heapq.heappush(heap, entry)
+        unowned = [group for group in self._groups.values() if group.jobs and group.owner is None]
+        crowds = {
+            domains: max([0.0, *(shares.get(domain, 0.0) + self._share(domain) - 1.0 for domain in domains)])
+            for domains in {group.needs.domains for group in unowned}
+        }
+
+        def start(group: Group) -> float:
+            return max(free_s, *(busy_until.get(place, 0.0) for place in group.needs.places))
+
+        def rank(group: Group) -> tuple[float, float, float]:
+            score = self._urgency(group) / rest_s - crowds[group.needs.domains] * CROWD_COST
+            return score, self._priority(group), group.total_s
+
+        best = max((group for group in unowned if start(group) == free_s), key=rank, default=None)
         if best is None and load.pending:
-
-            def start(group: Group) -> float:
-                return max(free_s, *(busy_until.get(place, 0.0) for place in group.needs.places))
-
-            first = min(self._unowned, key=lambda g: (start(g), -self._priority(g), g.number), default=None)
-            return first, True
-        return best, best is None or best_crowd >= FULL
+            return min(unowned, key=lambda group: (start(group), -self._priority(group)), default=None), True
+        return best, best is None or crowds[best.needs.domains] >= FULL
 
     def _share(self, domain: str) -> float:
         """Return the share of its time in which a worker measures in this domain."""
@@ -392,10 +369,8 @@ class Planner:
             return
         group = self._groups.get(job.needs)
         if group is None:
-            group = self._groups[job.needs] = Group(job.needs, len(self._groups))
+            group = self._groups[job.needs] = Group(job.needs)
         group.add(job, first)
-        if len(group.jobs) == 1 or first:
-            self._push(group)
 
     def _weigh(self, job: PlannedTest, sign: float) -> None:
         """Add a test to the work that is left (``sign`` 1), or remove it (-1)."""
@@ -405,14 +380,6 @@ class Planner:
         for domain in job.needs.domains:
             self._left[_domain(domain)] = self._left.get(_domain(domain), 0.0) + sign * job.traffic_s
             self._serial[domain] = self._serial.get(domain, 0.0) + sign * job.total_s
-
-    def _push(self, group: Group) -> None:
-        if group.jobs and group.owner is None:
-            self._unowned.add(group)
-            # Pushed with the highest priority. A priority that is too high is noticed later, one that is too low is
-            # not.
-            heap = self._heaps.setdefault(group.needs.domains, [])
-            heapq.heappush(heap, (-float("inf"), -group.total_s, group.number, group))
 
 
 def _domain(name: str) -> str:

@@ -79,14 +79,8 @@ class EthtoolSetting(DeviceSetting, ABC):
         return name
 
 
-# The number of descriptors in the rings of a NIC.
-
-
-_CURRENT = "Current hardware settings"
-
-
 class Ring(EthtoolSetting):
-    """The ``rx`` or ``tx`` ring. A driver may round the number, and may close and open the device (macb)."""
+    """The descriptors in the ``rx`` or ``tx`` ring. A driver may round their number, and reopen the device (macb)."""
 
     form = "a number of descriptors such as 1024"
     disruptive = True
@@ -100,7 +94,7 @@ class Ring(EthtoolSetting):
         return whole(value, self.form, 1, 1 << 20)
 
     def read(self, place: SettingPlace, requested: str) -> SettingReading:
-        found = fields(ask(place, "-g"), _CURRENT)
+        found = fields(ask(place, "-g"), "Current hardware settings")
         values = {way: found[way.upper()] for way in ("rx", "tx") if way.upper() in found}
         if self.parameter not in values:
             raise NoKnob(f"the driver of {place.device} does not report its {self.parameter} ring")
@@ -108,9 +102,6 @@ class Ring(EthtoolSetting):
 
 
 RX, TX = Ring("rx"), Ring("tx")
-
-
-# Interrupt coalescing: how long a NIC waits, or for how many frames, before an interrupt.
 
 
 # Matches, for example, "Adaptive RX: off  TX: on".
@@ -121,7 +112,7 @@ COALESCING = (*_NUMBERS, *_SWITCHES)
 
 
 class Coalescing(EthtoolSetting):
-    """One ``parameter`` of ``ethtool -C``, such as ``rx-usecs``."""
+    """How long a NIC waits before an interrupt, or for how many frames: one ``parameter`` of ``ethtool -C``."""
 
     sets = "-C"
     # The undo that is prepared before the change sets only this parameter: a driver refuses parameters that it does
@@ -151,51 +142,22 @@ class Coalescing(EthtoolSetting):
 RX_USECS, TX_USECS, RX_FRAMES, TX_FRAMES, ADAPTIVE_RX, ADAPTIVE_TX = map(Coalescing, COALESCING)
 
 
-# NIC offloads: segmentation, checksums, merging of packets.
-#
-# One offload can change others (tso off also turns tso6 off).
-
-
 # Matches, for example, "generic-receive-offload: on [fixed]". An indented line belongs to the group above it.
 _LINE = re.compile(r"^(\t?) *([\w-]+): (on|off)((?: \[[^\]]+\])*)\s*$", re.MULTILINE)
-# Short names of ``ethtool -K`` for the lines of ``ethtool -k``.
-_SHORT = {
-    "rx-checksumming": "rx",
-    "tx-checksumming": "tx",
-    "scatter-gather": "sg",
-    "tcp-segmentation-offload": "tso",
-    "generic-segmentation-offload": "gso",
-    "generic-receive-offload": "gro",
-    "large-receive-offload": "lro",
-    "rx-vlan-offload": "rxvlan",
-    "tx-vlan-offload": "txvlan",
-    "ntuple-filters": "ntuple",
-    "receive-hashing": "rxhash",
-}
-# The kernel's names of these lines. A line may stand for several features.
-_OF_KERNEL = {
-    "rx-checksumming": "rx-checksum",
-    "tx-checksumming": "tx-checksum-*",
-    "scatter-gather": "tx-scatter-gather*",
-    "tcp-segmentation-offload": "tx-tcp*-segmentation",
-    "generic-segmentation-offload": "tx-generic-segmentation",
-    "generic-receive-offload": "rx-gro",
-    "large-receive-offload": "rx-lro",
-    "rx-vlan-offload": "rx-vlan-hw-parse",
-    "tx-vlan-offload": "tx-vlan-hw-insert",
-    "ntuple-filters": "rx-ntuple-filter",
-    "receive-hashing": "rx-hashing",
-}
-# The line of ``ethtool -k`` for each name in ``tuning=``.
-OFFLOADS = {
-    "tso": "tcp-segmentation-offload",
-    "gso": "generic-segmentation-offload",
-    "gro": "generic-receive-offload",
-    "lro": "large-receive-offload",
-    "sg": "scatter-gather",
-    "rx_checksum": "rx-checksumming",
-    "tx_checksum": "tx-checksumming",
-    "rx_hash": "receive-hashing",
+# Lines of ``ethtool -k``, with their short names of ``ethtool -K`` and the kernel's names: one with a ``*`` stands for
+# several features.
+_NAMES = {
+    "rx-checksumming": ("rx", "rx-checksum"),
+    "tx-checksumming": ("tx", "tx-checksum-*"),
+    "scatter-gather": ("sg", "tx-scatter-gather*"),
+    "tcp-segmentation-offload": ("tso", "tx-tcp*-segmentation"),
+    "generic-segmentation-offload": ("gso", "tx-generic-segmentation"),
+    "generic-receive-offload": ("gro", "rx-gro"),
+    "large-receive-offload": ("lro", "rx-lro"),
+    "rx-vlan-offload": ("rxvlan", "rx-vlan-hw-parse"),
+    "tx-vlan-offload": ("txvlan", "tx-vlan-hw-insert"),
+    "ntuple-filters": ("ntuple", "rx-ntuple-filter"),
+    "receive-hashing": ("rxhash", "rx-hashing"),
 }
 
 
@@ -204,8 +166,8 @@ def kernel_feature(name: str) -> str | None:
 
     It has a ``*`` if the name stands for several features.
     """
-    line = next((line for line, short in _SHORT.items() if name == short), name)
-    return _OF_KERNEL.get(line, name if re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", name) else None)
+    known = next((of_kernel for line, (short, of_kernel) in _NAMES.items() if name in (line, short)), None)
+    return known or (name if re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", name) else None)
 
 
 @dataclass(frozen=True)
@@ -228,7 +190,10 @@ def features(output: str) -> dict[str, _Feature]:
 
 
 class Offload(EthtoolSetting):
-    """One offload. ``name`` is its name in ``tuning=`` (``tso``), ``feature`` its line in ``ethtool -k``."""
+    """One offload. ``name`` is its name in ``tuning=`` (``tso``), ``feature`` its line in ``ethtool -k``.
+
+    One offload can change others (tso off also turns tso6 off).
+    """
 
     form = SWITCH_FORM
     sets = "-K"
@@ -260,17 +225,21 @@ class Offload(EthtoolSetting):
         return self._command(place, different) if different else "true"
 
     def word(self, name: str) -> str:
-        return _SHORT.get(name, name)
+        return _NAMES[name][0] if name in _NAMES else name
 
 
-TSO, GSO, GRO, LRO, SG, RX_CHECKSUM, TX_CHECKSUM, RX_HASH = (Offload(*one) for one in OFFLOADS.items())
-
-
-# Energy-Efficient Ethernet: the link sleeps between packets.
+TSO = Offload("tso", "tcp-segmentation-offload")
+GSO = Offload("gso", "generic-segmentation-offload")
+GRO = Offload("gro", "generic-receive-offload")
+LRO = Offload("lro", "large-receive-offload")
+SG = Offload("sg", "scatter-gather")
+RX_CHECKSUM = Offload("rx_checksum", "rx-checksumming")
+TX_CHECKSUM = Offload("tx_checksum", "tx-checksumming")
+RX_HASH = Offload("rx_hash", "receive-hashing")
 
 
 class Eee(EthtoolSetting):
-    """EEE on or off. A change makes the link negotiate again."""
+    """Energy-Efficient Ethernet: the link sleeps between packets. A change makes the link negotiate again."""
 
     name = parameter = "eee"
     form = SWITCH_FORM
@@ -291,15 +260,12 @@ class Eee(EthtoolSetting):
         return f"the link partner does not use EEE: {status}" if status.endswith("inactive") else ""
 
 
-# Pause frames (IEEE 802.3x): whether the NIC sends them, and whether it obeys them.
-
-
 _WAYS = {"on": ("on", "on"), "off": ("off", "off"), "rx": ("on", "off"), "tx": ("off", "on")}
 _KNOBS = {"autoneg": "Autonegotiate", "rx": "RX", "tx": "TX"}
 
 
 class FlowControl(DeviceSetting):
-    """Flow control: with ``rx`` the NIC obeys pause frames, with ``tx`` it sends them. The negotiated result counts."""
+    """Pause frames: with ``rx`` the NIC obeys them, with ``tx`` it sends them. The negotiated result counts."""
 
     name = "flow_control"
     form = "'on', 'off', 'rx' or 'tx'"
@@ -332,9 +298,6 @@ class FlowControl(DeviceSetting):
         if found.get("Autonegotiate") != "on" or None in agreed or agreed == _WAYS[requested]:
             return ""
         return f"the switch port did not agree: negotiated rx {agreed[0]}, tx {agreed[1]}"
-
-
-# The speed of the link: autonegotiation offers only one.
 
 
 # Bits of link modes that are restored (include/uapi/linux/ethtool.h).

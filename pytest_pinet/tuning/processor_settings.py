@@ -10,14 +10,11 @@ from pytest_pinet.tuning.file_setting import ONLINE, FileSetting, look_into, rea
 from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading, SettingScope
 from pytest_pinet.tuning.values import CPUS_FORM, cpu_list, cpus, mask_of, read_mask, shown, text, whole, write_mask
 
-# The common part of RPS and XPS: a mask of CPUs for each queue of a NIC.
-
-
-_ONLINE_CPUS = "online"
+_ONLINE = "online"
 
 
 class QueueMask(FileSetting):
-    """A setting of CPU masks."""
+    """The common part of RPS and XPS: a mask of CPUs for each queue of a NIC."""
 
     form = CPUS_FORM
 
@@ -34,10 +31,10 @@ class QueueMask(FileSetting):
         masks = read_files(place, self.patterns(place))
         (online,) = read_files(place, [f"{place.root}{ONLINE}"]).values()
         text = " ".join(dict.fromkeys(write_mask(read_mask(mask)) or "0" for mask in masks.values()))
-        return SettingReading(masks, text, {_ONLINE_CPUS: online})
+        return SettingReading(masks, text, {_ONLINE: online})
 
     def wanted(self, requested: str, now: SettingReading) -> Mapping[str, str]:
-        mask = mask_of(requested, cpu_list(now.context[_ONLINE_CPUS]))
+        mask = mask_of(requested, cpu_list(now.context[_ONLINE]))
         return dict.fromkeys(now.values, write_mask(mask) or "0")
 
 
@@ -70,14 +67,14 @@ class Xps(QueueMask):
         return super().read(place, requested)
 
 
-# Receive flow steering: a packet goes to the CPU on which the program runs that reads its flow.
-
-
 _GLOBAL = "rps_sock_flow_entries"
 
 
 class Rfs(FileSetting):
-    """The number of remembered flows, divided equally among the receive queues (kernel: scaling.rst). 0 is off."""
+    """Receive flow steering: a packet goes to the CPU on which the program runs that reads its flow.
+
+    The value is the number of remembered flows, divided equally among the receive queues (kernel: scaling.rst).
+    """
 
     name = "rfs"
     form = "'off' or a number of flows such as 32768"
@@ -109,11 +106,7 @@ class Rfs(FileSetting):
         return found in (wanted, str(1 << (number - 1).bit_length() if number else 0))
 
 
-# The CPUs that handle the interrupts of a NIC.
-
-
 _SPREAD = "spread"
-_ONLINE = "online"
 _BALANCER = "irqbalance"
 _MASK = "/smp_affinity_list"
 
@@ -197,9 +190,6 @@ def _number(path: str) -> int:
 
 def _effective(path: str) -> str:
     return path.removesuffix(_MASK) + "/effective_affinity_list"
-
-
-# The clock of the processor of a running node: governor, lowest and highest frequency.
 
 
 _POLICIES = "/sys/devices/system/cpu/cpufreq/policy*"

@@ -75,11 +75,8 @@ class SettingReading:
     context: Mapping[str, str] = field(default_factory=dict)
 
 
-class Setting(Protocol):
-    """A setting of the axis ``tuning=``. Each file of this package, except the machinery, has one or more settings.
-
-    ``form`` describes the accepted values, ``where`` the scope. ``disruptive``: the link may go down and come back.
-    """
+class AnySetting(Protocol):
+    """A setting of the axis ``tuning=``; ``form`` describes the accepted values."""
 
     @property
     def name(self) -> str: ...
@@ -87,26 +84,30 @@ class Setting(Protocol):
     @property
     def form(self) -> str: ...
 
+    def parse(self, value: object) -> str:
+        """Return the value in the form that ids use. Raises ValueError with the accepted form."""
+
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
+        """Read the present values. Raises NoKnob if the node does not report them, SshError."""
+
+    def holds(self, requested: str, now: SettingReading) -> bool:
+        """Return whether the reading has the requested value."""
+
+
+class Setting(AnySetting, Protocol):
+    """A setting of a running node. ``where`` is its scope; ``disruptive``: the link may go down and come back."""
+
     @property
     def where(self) -> SettingScope: ...
 
     @property
     def disruptive(self) -> bool: ...
 
-    def parse(self, value: object) -> str:
-        """Return the value in the form that ids use. Raises ValueError with the accepted form."""
-
-    def read(self, place: SettingPlace, requested: str) -> SettingReading:
-        """Read the present values. Raises NoKnob, SshError."""
-
     def change(self, place: SettingPlace, requested: str, before: SettingReading) -> str:
         """Return the shell command that applies the setting as root. Raises NoKnob."""
 
     def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
         """Return the shell command that undoes the change. ``after`` is None until the change is read back."""
-
-    def holds(self, requested: str, now: SettingReading) -> bool:
-        """Return whether the reading has the requested value."""
 
     def effect(self, place: SettingPlace, requested: str) -> str:
         """Return why the applied setting has no effect.
@@ -144,23 +145,8 @@ class BootLines:
 NO_LINES = BootLines()
 
 
-class BootSetting(Protocol):
+class BootSetting(AnySetting, Protocol):
     """A setting that takes lines in the boot files. The result is read after the boot."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def form(self) -> str: ...
-
-    def parse(self, value: object) -> str:
-        """Return the value in the form that ids use. Raises ValueError."""
 
     def edit(self, lines: BootLines, requested: str) -> BootLines:
         """Return the lines of the boot files with this setting."""
-
-    def read(self, place: SettingPlace, requested: str) -> SettingReading:
-        """Read the value that the node booted with. Raises NoKnob if the node does not report the value, SshError."""
-
-    def holds(self, requested: str, now: SettingReading) -> bool:
-        """Return whether the node booted with the requested value."""

@@ -12,9 +12,6 @@ from pytest_pinet.tuning.file_setting import FileSetting, read_files
 from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading, SettingScope
 from pytest_pinet.tuning.values import SWITCH_FORM, one_of, size, switch, text, whole
 
-# The MTU of both ends. The path between the ends is tested with packets of that size.
-
-
 # The smallest MTU for IPv4 is 68 (for IPv6 1280). The largest IPv4 packet has 65535 bytes.
 LEAST, MOST = 68, 65535
 # Bytes of the IPv4 and ICMP headers.
@@ -62,9 +59,6 @@ class Mtu(DeviceSetting):
         return ""
 
 
-# The queueing discipline (qdisc) of a NIC, which chooses the next packet to send.
-
-
 # Matches, for example, "qdisc fq_codel 0: root refcnt 2 limit 10240p ...".
 _LINE = re.compile(r"^qdisc (\S+) (\S+): (root|parent (\S+))", re.MULTILINE)
 _KERNELS = "0"  # the handle of qdiscs that the kernel chose
@@ -72,7 +66,7 @@ _BY_QUEUE = "mq"
 
 
 class Qdisc(DeviceSetting):
-    """A qdisc without options. A NIC with several transmit queues gets one qdisc for each queue."""
+    """A queueing discipline without options, which chooses the next packet to send: one for each transmit queue."""
 
     name = "qdisc"
     form = "the kind of a queueing discipline such as 'fq_codel', 'fq' or 'pfifo_fast'"
@@ -113,11 +107,12 @@ class Qdisc(DeviceSetting):
         return now.values["kind"] == requested
 
 
-# Address translation of forwarded packets, in a table of nftables for each device.
+_MASQUERADE = "masquerade"
+_NO_NFT = 98
 
 
 class Nat(DeviceSetting):
-    """Packets that leave through the device get its address. A board that forwards translates in both directions."""
+    """Forwarded packets that leave through a device get its address, by a table of nftables for each device."""
 
     name = "nat"
     form = "'masquerade' or 'off'"
@@ -151,15 +146,8 @@ class Nat(DeviceSetting):
         return now.values["nat"] == requested
 
 
-_MASQUERADE = "masquerade"
-_NO_NFT = 98
-
-
 def _table(place: SettingPlace) -> str:
     return "pinet_nat_" + re.sub(r"[^A-Za-z0-9]", "_", place.device)
-
-
-# Settings of TCP and sockets: congestion control and maximum buffer sizes.
 
 
 _NET = "/proc/sys/net"
@@ -214,9 +202,6 @@ def _with_largest(content: str, largest: int) -> str:
     """Replace the largest size. Also lower the other two where necessary, so that none is larger."""
     least, usual, _ = (int(part) for part in content.split())
     return f"{min(least, largest)} {min(usual, largest)} {largest}"
-
-
-# TCP timestamps. They take 12 bytes of each segment: 941 instead of 949 Mbit/s on a gigabit link.
 
 
 class Timestamps(FileSetting):

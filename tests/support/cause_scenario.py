@@ -9,7 +9,7 @@ import random
 from dataclasses import dataclass, field, replace
 
 from pytest_pinet.judge.bottleneck import limited_by
-from pytest_pinet.judge.oracle import physical_limit
+from pytest_pinet.judge.oracle import PacketSizes, physical_limit
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import (
     Cause,
@@ -84,7 +84,7 @@ class Scenario:
     def found(self) -> Diagnosis:
         """Return what the rules name."""
         link = self._link()
-        oracle = physical_limit(link.path.speed_mbps, 1500, True, Bus.SOC, self.traffic.direction)
+        oracle = physical_limit(link.path.speed_mbps, PacketSizes(1500, True), Bus.SOC, self.traffic.direction)
         judgements = {Direction.TX: replace(judged(self.mbps * 1e6), oracle=oracle.goodput)}
         if self.back_mbps is not None:
             judgements[Direction.RX] = replace(judged(self.back_mbps * 1e6), oracle=oracle.goodput)

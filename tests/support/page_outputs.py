@@ -28,7 +28,7 @@ from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.desk import Wishes, plan
 from pytest_pinet.init.lab_file import desk_text
 from pytest_pinet.judge.causes_in_flow import shaper
-from pytest_pinet.judge.spread import Component, Components, Proposal
+from pytest_pinet.judge.spread import Component, Components
 from pytest_pinet.model.evidence import DiagnosisFacts, EndFacts, ProcessorLoad
 from pytest_pinet.model.measurement import Sample
 from pytest_pinet.model.quantities import Bitrate, Share
@@ -254,12 +254,11 @@ def _selftest() -> list[str]:
 def _calibration() -> list[str]:
     found = []
     for way, connections, links in (("tx", 0.0011, 0.0036), ("rx", 0.0008, 0.0014)):
-        parts = Components(Component(connections, connections, 6), Component(0.0, links, 2), None, 9, 3, 1)
+        parts = Components(Component(connections, connections, 6), Component(0.0, links, 2), None, 9)
         noise = MeasuredNoise(Share(connections), Share(links), None, runs=9, link_ups=3)
         name = f"pi3b:onboard/pair/tcp-P1-{way}"
         calibration = Calibration(name, noise, Share(0.03), 1, Share(0.0094), date(2026, 11, 22), {})
-        proposal = Proposal(0.01, 0.03, 1, 0.0094)
-        found.append(CalibrationOutcome(Bitrate(94.1e6), parts, calibration, proposal, 3.0))
+        found.append(CalibrationOutcome(Bitrate(94.1e6), parts, calibration, 3.0))
     return calibration_table(found)
 
 

@@ -292,10 +292,8 @@ class SimulatedLab:
                     boot = booter.of(self.combination.dut.node.name)[-1]
                     if series is None:
                         count = connections_per_boot(link, self.traffic, self.references, boot.turn.seconds, 1)
-                        rules = Rules(
-                            dict.fromkeys(Direction, TOLERANCE), self.references, ERROR_RATE, lambda: 1, MOST_BOOTS
-                        )
-                        series = TurnSeries(self.traffic, rules, count)
+                        rules = Rules(self.references, ERROR_RATE, lambda: 1, MOST_BOOTS)
+                        series = TurnSeries(self.traffic, rules, count, dict.fromkeys(Direction, TOLERANCE))
                     series.take(MeasureContext(link, self._tool), boot)
                 if series.decided:
                     break
@@ -303,12 +301,6 @@ class SimulatedLab:
         assert series is not None
         series.give_up()
         return series
-
-    def _series(self, link: Link, boot_s: float) -> TurnSeries:
-        tolerances = dict.fromkeys(Direction, TOLERANCE)
-        rules = Rules(tolerances, self.references, ERROR_RATE, lambda: 1, MOST_BOOTS)
-        connections = connections_per_boot(link, self.traffic, self.references, boot_s, 1)
-        return TurnSeries(self.traffic, rules, connections)
 
 
 _ADDRESSES = tuple(ipaddress.IPv4Interface(f"192.0.2.{number}/24") for number in (1, 2))

@@ -88,8 +88,9 @@ PLAN = Plan(traffic=stop)
 
 
 def test_values_of_all_shards_count() -> None:
-    plain = SimpleNamespace(shards=4, error_rate=0.01, is_measuring=None)
-    measuring = AlternatingMeasuring(SimpleNamespace(), plain)  # type: ignore[arg-type]
+    plain = SimpleNamespace(shards=4, error_rate=0.01, is_measuring=None, references=None)
+    boots = SimpleNamespace(options=SimpleNamespace(most_boots=16))
+    measuring = AlternatingMeasuring(boots, plain)  # type: ignore[arg-type]
     measuring.rounds = SimpleNamespace(values=3)  # type: ignore[assignment]
     assert measuring._values() == 12
 

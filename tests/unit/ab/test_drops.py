@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.ab.drops import LinkTurns
+from pytest_pinet.ab.rounds import LinkTurns
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.judge.shares import Events, judge_turns
 from pytest_pinet.judge.turns import Side, side

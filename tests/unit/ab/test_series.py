@@ -104,7 +104,7 @@ class Measured:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("pytest_pinet.ab.series.Runs", Traffic)
         self._patch, self._context = monkeypatch, MeasureContext(link(folder), Iperf3())
-        self.series = TurnSeries(TX, Rules({Direction.TX: 0.01}, ReferenceData(), 0.01, lambda: 1, 16), 2)
+        self.series = TurnSeries(TX, Rules(ReferenceData(), 0.01, lambda: 1, 16), 2, {Direction.TX: 0.01})
 
     def turn(self, side: Side, share: float, payload: int = 1_448_000) -> None:
         """Measure one turn in which ssh had this share of the traffic."""

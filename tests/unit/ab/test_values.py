@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.ab.records import as_layout
-from pytest_pinet.ab.values import ValueSeries
+from pytest_pinet.ab.series import Rules, ValueSeries
+from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.judge.costs import COST_TURNS
 from pytest_pinet.judge.difference import LAYOUT
 from pytest_pinet.judge.profile import tolerance_of
@@ -53,7 +54,7 @@ def series_of(
     rate_of_b: float, time_of_b: float, boots: int = 16, noise: float = 0.02, limits: Sequence[Limit] = ()
 ) -> ValueSeries:
     """Return a series whose B has these shares of the values of A, until it is decided."""
-    found = ValueSeries(Scripted(), limits, KEY, 0.01, lambda: 2, boots)
+    found = ValueSeries(Scripted(), limits, KEY, Rules(ReferenceData(), 0.01, lambda: 2, boots))
     chance = random.Random(5)
     for at in range(boots):
         which = side(at)
@@ -108,7 +109,7 @@ def test_a_rate_that_falls_by_the_layout_of_the_code_is_undecided() -> None:
 
 
 def test_values_without_any_connection_that_counts_are_undecided() -> None:
-    found = ValueSeries(Scripted(), (), KEY, 0.01, lambda: 1, 2)
+    found = ValueSeries(Scripted(), (), KEY, Rules(ReferenceData(), 0.01, lambda: 1, 2))
     found.add(Side.A, 0.0, record([1.0], [1.0]).replace(figures={}))
     found.give_up()
     assert found.record().verdict is Verdict.INCONCLUSIVE

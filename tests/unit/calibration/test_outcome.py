@@ -83,11 +83,11 @@ def test_noise_of_link_ups_does_not_count_as_noise_of_connections() -> None:
 def test_a_noisier_link_gets_a_wider_tolerance_and_more_repeats() -> None:
     quiet = found(Levels(5, 3, 0), connections=0.001)
     rough = found(Levels(5, 3, 0), connections=0.03, links=0.01)
-    assert quiet.proposal.tolerance == 0.03
-    assert quiet.proposal.repeats == 1
-    assert rough.proposal.tolerance > 0.03
-    assert rough.proposal.repeats > 1
-    assert rough.seconds == rough.proposal.repeats * 3
+    assert quiet.calibration.tolerance.fraction == 0.03
+    assert quiet.calibration.repeats == 1
+    assert rough.calibration.tolerance.fraction > 0.03
+    assert rough.calibration.repeats > 1
+    assert rough.seconds == rough.calibration.repeats * 3
 
 
 def test_the_gate_reads_the_written_noise(tmp_path: Path) -> None:
@@ -101,7 +101,9 @@ def test_the_gate_reads_the_written_noise(tmp_path: Path) -> None:
     assert read[FIGURE].build == BUILD
     # The file rounds to a millionth of a percent.
     assert read[FIGURE].judged_noise.connections == pytest.approx(one.components.connections.sd, abs=1e-8)
-    assert smallest_margin(read[FIGURE].judged_noise, STANDARD) == pytest.approx(one.proposal.margin, abs=1e-6)
+    assert smallest_margin(read[FIGURE].judged_noise, STANDARD) == pytest.approx(
+        one.calibration.margin.fraction, abs=1e-6
+    )
 
 
 def test_too_few_connections_are_refused() -> None:

@@ -83,7 +83,6 @@ def test_it_gives_the_noise_that_the_judge_reckons_with(lab: LabOfFile) -> None:
     Path("lab.calibration.yaml").write_text(GOOD)
     noise = load_calibration(lab)["pi4b:onboard/pair/tcp-P1-tx"].judged_noise
     assert (noise.connections, noise.freedom, noise.links) == pytest.approx((0.003, 9, 0.002))
-    assert noise.source == "calibration of 2026-11-21, 10 runs (lab.calibration.yaml:3)"
 
 
 def test_noise_that_was_not_measured_has_the_default_value() -> None:

@@ -13,7 +13,6 @@ from pytest_pinet.judge.costs import (
     COST_NOISE,
     JUDGED,
     KINDS,
-    CostRules,
     cost_figures,
     costs,
     judge_costs,
@@ -24,7 +23,7 @@ from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.spread import Noise
-from pytest_pinet.judge.turns import MeasuredTurn, Side, side
+from pytest_pinet.judge.turns import ChangeRules, MeasuredTurn, Side, side
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence, OtherWork, ProcessorLoad, Program
 from pytest_pinet.model.judgement import FigureJudgement
@@ -35,8 +34,8 @@ from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
 from tests.support.judge_connections import steady
 
-CALIBRATED = dict.fromkeys(JUDGED, Noise(0.02, 20, 0.01, "calibrated", session_freedom=8))
-RULES = CostRules(0.10, {}, 0.01, 4, 16)
+CALIBRATED = dict.fromkeys(JUDGED, Noise(0.02, 20, 0.01, session_freedom=8))
+RULES = ChangeRules(0.10, values=4)
 
 
 def end(interrupts: int = 30_000, busy: float = 0.3, softirq: float = 0.1, **more: object) -> EndEvidence:
@@ -69,7 +68,7 @@ def turns(count: int, b_costs: float, spread: float = 0.01, seed: int = 1) -> li
 def judged(
     count: int, b_costs: float, noises: Mapping[str, Noise] = CALIBRATED, **more: float
 ) -> dict[str, Difference]:
-    return judge_costs(turns(count, b_costs, **more), replace(RULES, noises=noises))  # type: ignore[arg-type]
+    return judge_costs(turns(count, b_costs, **more), RULES, noises)  # type: ignore[arg-type]
 
 
 def test_costs_are_those_of_the_device_under_test_for_each_gbit() -> None:
@@ -149,7 +148,7 @@ def test_costs_that_scatter_stay_undecided() -> None:
 
 def test_a_cost_of_nothing_is_not_judged() -> None:
     made = [MeasuredTurn(side(n), n, (connection(end(softirq=0.0)),)) for n in range(6)]
-    assert set(judge_costs(made, RULES)) == {"cpu-per-gbit", "interrupts-per-gbit"}
+    assert set(judge_costs(made, RULES, {})) == {"cpu-per-gbit", "interrupts-per-gbit"}
 
 
 def test_connections_with_other_work_are_left_out() -> None:
@@ -158,7 +157,7 @@ def test_connections_with_other_work_are_left_out() -> None:
     made = [
         replace(one, connections=(*one.connections, connection(busy))) if one.side is Side.B else one for one in made
     ]
-    found = judge_costs(made, replace(RULES, noises=CALIBRATED))
+    found = judge_costs(made, RULES, CALIBRATED)
     assert {one.result for one in found.values()} == {Relation.SAME}
 
 

@@ -137,7 +137,7 @@ def test_boots_that_differ_on_one_day_count_for_the_boot_of_today() -> None:
 def test_what_a_calibration_measured_is_not_counted_twice() -> None:
     """A baseline of eight days contains the differences between boots that a calibration measured."""
     apart = baseline([[940 * math.exp(0.02 * (-1) ** day)] * 2 for day in range(8)])
-    boots = Noise(0.003, 20, 0.02, "calibration", session_freedom=7)
+    boots = Noise(0.003, 20, 0.02, session_freedom=7)
     assert day_spread(apart, boots).variance < 1.3 * day_spread(apart).variance
 
 

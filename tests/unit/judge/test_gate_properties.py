@@ -26,7 +26,7 @@ STANDARD = PROFILES["standard"]
 MINIMUM = Bitrate.mbps(900)
 LIMIT = Limit(MINIMUM, Origin.MARKER, "the test's limit")
 FAST = Oracle(Bitrate.mbps(1e6), "a link that carries anything")
-QUIET = Noise(connections=0.003, freedom=10, sessions=0.001, source="calibrated")
+QUIET = Noise(connections=0.003, freedom=10, sessions=0.001)
 # The worst verdict first.
 RANK = {Verdict.FAIL: 0, Verdict.INCONCLUSIVE: 1, Verdict.MARGINAL: 2, Verdict.PASS: 3}
 

@@ -21,7 +21,7 @@ from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
 from tests.support.judge_connections import connection_of, steady, with_dips
 
-QUIET = Noise(0.003, 10, 0.001, "calibrated")
+QUIET = Noise(0.003, 10, 0.001)
 
 
 def engine(rate: Callable[[Side, int], float], noise: Noise = UNKNOWN) -> Difference:

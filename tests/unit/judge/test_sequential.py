@@ -23,7 +23,7 @@ from tests.support.judge_connections import connection_of, single, steady, with_
 
 STANDARD, SOAK = PROFILES["standard"], PROFILES["soak"]
 LIMIT = Bitrate.mbps(900)
-QUIET = Noise(connections=0.003, freedom=10, sessions=0.001, source="calibrated")
+QUIET = Noise(connections=0.003, freedom=10, sessions=0.001)
 
 
 def course(make: Callable[[int], Connection], noise: Noise = UNKNOWN, profile: str = "standard") -> Decision:
@@ -89,7 +89,7 @@ def test_noise_larger_than_the_margin_is_undecided_and_names_the_smallest_margin
 
 
 def test_known_noise_that_is_too_large_ends_the_test_before_the_budget() -> None:
-    drifting = Noise(connections=0.005, freedom=10, sessions=0.03, source="calibrated")
+    drifting = Noise(connections=0.005, freedom=10, sessions=0.03)
     decision = course(lambda _: steady(910), drifting)
     assert decision.outcome is Verdict.INCONCLUSIVE
     assert decision.seconds == pytest.approx(9)
@@ -128,7 +128,7 @@ def test_a_regression_that_disappears_on_a_fresh_link_up_is_not_confirmed() -> N
 
 def test_a_rough_link_without_history_is_assumed_to_vary_between_days() -> None:
     rough = [steady(925 * factor) for factor in (0.98, 1.02) * 4]
-    known = Noise(0.02, 10, 0.003, "calibrated")
+    known = Noise(0.02, 10, 0.003)
     assert decide(rough, LIMIT, known, STANDARD).outcome is Verdict.PASS
     assert decide(rough, LIMIT, UNKNOWN, STANDARD).outcome is not Verdict.PASS
 
@@ -152,8 +152,8 @@ def test_one_outlier_is_not_variation_between_days() -> None:
 
 def test_three_bad_connections_of_five_are_not_enough_for_a_regression() -> None:
     mixed = [steady(864)] * 3 + [steady(904)] * 2
-    assert decide(mixed, LIMIT, Noise(0.02, 50, 0.0, "calibrated"), STANDARD).outcome is None
-    assert decide([*mixed, steady(864)], LIMIT, Noise(0.02, 50, 0.0, "calibrated"), STANDARD).outcome is Verdict.FAIL
+    assert decide(mixed, LIMIT, Noise(0.02, 50, 0.0), STANDARD).outcome is None
+    assert decide([*mixed, steady(864)], LIMIT, Noise(0.02, 50, 0.0), STANDARD).outcome is Verdict.FAIL
 
 
 def test_excluded_connections_give_no_value_but_use_budget() -> None:
@@ -326,7 +326,7 @@ def scaled(made: Sequence[Connection], factor: int) -> list[Connection]:
     return [with_samples(one, tuple(replace(s, bytes=s.bytes * factor) for s in one.samples)) for one in made]
 
 
-noises = st.sampled_from([UNKNOWN, QUIET, Noise(0.03, 6, 0.01, "calibrated", links=0.005)])
+noises = st.sampled_from([UNKNOWN, QUIET, Noise(0.03, 6, 0.01, links=0.005)])
 
 
 @given(connections(), noises, st.integers(min_value=1001, max_value=1300))

@@ -98,7 +98,7 @@ def with_standstills(*seconds: float, excluded: str = "") -> Connection:
 
 def decided(*connections: Connection) -> Decision:
     profile = fitted(PROFILES["fast"], 61)
-    return decide(connections, Bitrate(9.3e6), Noise(0.01, 20, 0.01, "calibrated"), profile)
+    return decide(connections, Bitrate(9.3e6), Noise(0.01, 20, 0.01), profile)
 
 
 def test_traffic_that_stands_still_twice_fails_though_its_rate_is_far_above_the_limit() -> None:

@@ -14,6 +14,7 @@ from pytest_pinet.judge.turns import (
     LEAST_BOOTS,
     MOST_BOOTS,
     Boot,
+    ChangeRules,
     Side,
     connections_per_turn,
     judge_change,
@@ -21,7 +22,7 @@ from pytest_pinet.judge.turns import (
     side,
 )
 
-CALIBRATED = Noise(0.003, 20, 0.001, "calibrated", session_freedom=6)
+CALIBRATED = Noise(0.003, 20, 0.001, session_freedom=6)
 LEAST_APART = least_by_chance(odd=0, error_rate=0.01)
 RUNS = 300
 
@@ -45,7 +46,7 @@ def boots(
 def end(made: list[Boot], noise: Noise, tolerance: float = 0.01, figures: int = 1) -> tuple[Relation, int]:
     """Return the result, and after how many boots."""
     for count in range(1, len(made) + 1):
-        found = judge_change(made[:count], tolerance, noise, figures=figures)
+        found = judge_change(made[:count], ChangeRules(tolerance, noise, values=figures))
         if found.decided:
             return found.result, count
     raise AssertionError(f"no end after {len(made)} boots: {found.why}")
@@ -103,10 +104,10 @@ def test_boots_that_exceed_the_calibrated_noise_need_more_than_six_boots() -> No
     # values.
     recorded = (("A", 224.37), ("B", 224.82), ("B", 224.78), ("A", 218.61), ("B", 221.0), ("A", 224.5))
     made = [Boot(Side(name), at, (level * 1e6,)) for at, (name, level) in enumerate(recorded)]
-    emulated = Noise(0.0025, 4, 0.0011, "calibrated", session_freedom=4)
-    assert judge_change(made, noise=emulated).result is Relation.GO_ON
+    emulated = Noise(0.0025, 4, 0.0011, session_freedom=4)
+    assert judge_change(made, ChangeRules(noise=emulated)).result is Relation.GO_ON
     made[3], made[4] = Boot(Side.A, 3, (224.4e6,)), Boot(Side.B, 4, (224.7e6,))
-    assert judge_change(made, noise=emulated).result is Relation.SAME
+    assert judge_change(made, ChangeRules(noise=emulated)).result is Relation.SAME
 
 
 @pytest.mark.parametrize(("share", "low"), [(0.1, 0.15), (0.2, 0.10)])
@@ -126,7 +127,7 @@ def test_a_lottery_of_boots_is_no_slower_build(share: float, low: float) -> None
 def test_the_only_boot_of_b_that_is_like_a_is_no_outlier() -> None:
     levels = {Side.A: iter([940.0, 941.0, 940.5]), Side.B: iter([800.0, 801.0, 940.2])}
     made = [Boot(side(at), at, (next(levels[side(at)]) * 1e6,)) for at in range(6)]
-    found = judge_change(made)
+    found = judge_change(made, ChangeRules())
     assert found.result is not Relation.SLOWER
     assert "outlier" not in found.why
 
@@ -173,19 +174,19 @@ def test_with_a_wide_tolerance_an_unchanged_build_passes_after_six_boots() -> No
 
 
 def test_an_unchanged_build_with_too_few_boots_names_the_required_number() -> None:
-    found = judge_change(boots(1, 0.0, 0.0005, 0.001, 7), most_boots=7)
+    found = judge_change(boots(1, 0.0, 0.0005, 0.001, 7), ChangeRules(most_boots=7))
     assert found.result is Relation.INCONCLUSIVE
     assert found.why.endswith("a certain result needs 8 turns (--boots) or `pinet calibrate --boots`")
 
 
 def test_with_too_few_boots_the_message_names_the_required_number() -> None:
     made = boots(1, -0.02, 0.0005, 0.001, 8)
-    found = judge_change(made, most_boots=8)
+    found = judge_change(made, ChangeRules(most_boots=8))
     assert found.result is Relation.INCONCLUSIVE
     assert found.why.endswith(f"needs {LEAST_APART} turns (--boots) or `pinet calibrate --boots`")
-    assert judge_change(made, most_boots=9).result is Relation.GO_ON
-    assert judge_change(made, noise=CALIBRATED, most_boots=8).result is Relation.SLOWER
-    assert "--pinet-boots" not in judge_change(boots(1, 0.0, 0.03, 0.01, 8), most_boots=8).why
+    assert judge_change(made, ChangeRules(most_boots=9)).result is Relation.GO_ON
+    assert judge_change(made, ChangeRules(noise=CALIBRATED, most_boots=8)).result is Relation.SLOWER
+    assert "--pinet-boots" not in judge_change(boots(1, 0.0, 0.03, 0.01, 8), ChangeRules(most_boots=8)).why
 
 
 # Recorded goodput (Mbit/s) of an unchanged emulated board that sends four streams while other work uses the processors,
@@ -228,7 +229,7 @@ def test_one_outlier_in_six_boots_does_not_decide() -> None:
     result, count = end(made, UNKNOWN)
     assert result is Relation.SAME
     assert count >= 7, "an odd boot of B takes four of B"
-    assert "an outlier of B was left out" in judge_change(made[:count]).why
+    assert "an outlier of B was left out" in judge_change(made[:count], ChangeRules()).why
 
 
 def test_a_build_with_outliers_in_half_of_its_boots_does_not_pass() -> None:
@@ -247,7 +248,7 @@ def test_boots_without_a_value_are_ignored() -> None:
 
 
 def test_the_change_is_reported_without_drift_and_with_its_interval() -> None:
-    found = judge_change(boots(8, -0.05, 0.0005, 0.001, 8, drift=0.04))
+    found = judge_change(boots(8, -0.05, 0.0005, 0.001, 8, drift=0.04), ChangeRules())
     assert found.change == pytest.approx(-0.05, abs=0.003)
     assert found.interval is not None
     low, high = found.interval
@@ -256,11 +257,11 @@ def test_the_change_is_reported_without_drift_and_with_its_interval() -> None:
 
 def test_an_impossible_tolerance_is_refused() -> None:
     with pytest.raises(ValueError, match=r"the tolerance 0 is not between 0 and 0\.5"):
-        judge_change([], 0)
+        judge_change([], ChangeRules(0))
 
 
 def test_longer_boots_get_more_connections() -> None:
     assert connections_per_turn(UNKNOWN, boot_s=30, connection_s=40) == 2
     assert connections_per_turn(UNKNOWN, boot_s=30, connection_s=4) == 5
     assert connections_per_turn(UNKNOWN, boot_s=0.5, connection_s=4) == 1
-    assert connections_per_turn(Noise(0.003, 9, 0.0, "x"), boot_s=30, connection_s=4) == 6
+    assert connections_per_turn(Noise(0.003, 9, 0.0), boot_s=30, connection_s=4) == 6

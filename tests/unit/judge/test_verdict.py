@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_pinet.judge.gate import judge
-from pytest_pinet.judge.oracle import Oracle, physical_limit
+from pytest_pinet.judge.oracle import Oracle, PacketSizes, physical_limit
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.measurement import Flow, Sample
@@ -11,7 +11,7 @@ from pytest_pinet.model.quantities import Bitrate, Share, parse_minimum
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import SEVERITY, Verdict, worst
 
-GIGABIT = physical_limit(1000, 1500, True, Bus.SOC)
+GIGABIT = physical_limit(1000, PacketSizes(1500, True), Bus.SOC)
 
 
 def limit(minimum: str) -> Limit:

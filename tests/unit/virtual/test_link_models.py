@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.oracle import pcie_leaves
+from pytest_pinet.judge.oracle import PacketSizes, pcie_leaves
 from pytest_pinet.model.evidence import PcieLink
 from pytest_pinet.virtual.cable import Faults
 from pytest_pinet.virtual.link_models import (
@@ -125,7 +125,7 @@ def test_10g_on_a_cm4_depends_on_payload_and_mtu_within_the_limits_of_pcie(
     mbps = goodput(shape.tx_bps, mtu) / 1e6
     if published is not None:
         assert mbps == pytest.approx(published, rel=1e-3)
-    left = pcie_leaves(PcieLink(5.0, 1, payload), mtu, timestamps=True)
+    left = pcie_leaves(PcieLink(5.0, 1, payload), PacketSizes(mtu, True))
     assert left is not None
     assert left[0].bps <= mbps * 1e6 <= left[1].bps
 
