@@ -14,7 +14,7 @@ from tests.support.apt_programs import tool
 from tests.support.build_files import RELEASE, device_tree, image, module
 
 # As kbuild: objects and results in O=, only what is older than its source is made. `error:` in a source is an error of
-# the compiler, and `wait FILE` in a source makes it wait until a file is gone.
+# the compiler, and `wait FILE` in a source makes it wait until a file is gone. When b begins, a is complete.
 _MAKEFILE = r"""
 release := RELEASE
 objects := $(patsubst drivers/%.c,$(O)/%.o,$(wildcard drivers/*.c))
@@ -26,6 +26,7 @@ olddefconfig:
 	test -s $(O)/.config
 pi_defconfig:
 	cp arch/arm64/configs/$@ $(O)/.config
+$(O)/b.o: | $(O)/a.o
 $(O)/%.o: drivers/%.c
 	@echo "  CC      $*.o"; echo $* >> $(O)/compiled
 	@! grep -Hn 'error:' $(abspath $<)
