@@ -108,7 +108,7 @@ def bisect(
             steps = [*steps, gate := confirm(by_id[names[0]], steps[0])]
     chosen = [by_id[one] for one in (names if found.is_certain else found.likely())]
     gate = gate if found.is_certain and len(names) == 1 else None
-    for line in chain(_answer(chosen, share, gate), _costs(steps, by_id)):
+    for line in chain(_answer(chosen, share, gate, steps[0].why if with_both else ""), _costs(steps, by_id)):
         echo(line)
     sys.exit(0 if gate is not None and gate.verdict not in _DENIED else UNDECIDED)
 
@@ -205,14 +205,19 @@ def _nics_of_driver(lab: str, driver: str) -> list[str]:
     return [f"--nic={name}" for name in sorted(found)]
 
 
-def _answer(commits: Sequence[Commit], share: float, gate: Step | None) -> Iterator[str]:
-    """Yield what was found: a commit with its gate, or the commits that are left."""
+def _answer(commits: Sequence[Commit], share: float, gate: Step | None, on_exact: str) -> Iterator[str]:
+    """Yield what was found: a commit with its gate, or the commits that are left.
+
+    ``on_exact`` is what exact boards say of both ends, with the function, if the gate is that of a lab.
+    """
     if gate is not None:
         (one,) = commits
         denied = "not decided, its gate against its parent finds no loss"
         yield f"{denied if gate.verdict in _DENIED else 'found'}: {one.id} {one.subject}"
         yield f"author: {one.author}"
         yield f"probability {share:.1%}; against its parent: {gate.why}"
+        if on_exact:
+            yield f"on exact boards, the bad commit against the good one: {on_exact}"
         return
     yield f"not decided: one of {len(commits)} commits, which no more boots tell apart"
     for one in commits[:_MOST_SHOWN]:

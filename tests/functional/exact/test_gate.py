@@ -141,7 +141,7 @@ def artefact(package: Path, folder: Path) -> Path:
     return found
 
 
-@pytest.mark.smoke
+@pytest.mark.slow
 def test_an_artefact_is_measured_and_with_a_known_good_build_judged(gate: Gate, tmp_path: Path) -> None:
     folder = artefact(kernel_package("linux-image-6.12-arm64", print), tmp_path)
     assert list(folder.rglob("r8152.ko.xz")), "modules are packed by xz, as in an artefact"

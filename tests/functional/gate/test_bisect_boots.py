@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.errors import LabError
+from pytest_pinet.errors import InvalidMeasurement, LabError
 from pytest_pinet.judge.bisection import GOOD
 from pytest_pinet.tree.gates import Gates
 from tests.support.gate_project import GateLab
@@ -49,3 +49,15 @@ def test_a_gate_that_the_lab_ends_is_an_error_with_its_reason(
             gates.one(build, build, "some", ())
     finally:
         gate_lab.restore()
+
+
+def test_a_commit_that_does_not_boot_has_no_value_and_says_why(
+    gate_lab: GateLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    build = tmp_path / "a.yaml"
+    build.write_text("cmdline: root=/dev/nowhere\n")
+    gates = Gates([f"--lab={gate_lab.file}", "--board=pi3b", "--nic=onboard"], tmp_path / "gate", exact=False)
+    # `pinet bisect` skips the commit.
+    with pytest.raises(InvalidMeasurement, match=r"panic"):
+        gates.one(build, build, "some", (FIGURE,))

@@ -41,7 +41,7 @@ sys.exit(7)
 """
 
 
-@pytest.mark.smoke
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="a new root needs root")
 def test_a_command_sees_a_new_debian_and_its_exit_status_is_passed_on(before: set[Path], tmp_path: Path) -> None:
     head = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=CHECKOUT, text=True).strip()
@@ -53,7 +53,7 @@ def test_a_command_sees_a_new_debian_and_its_exit_status_is_passed_on(before: se
     assert (done.returncode, "Traceback" in done.stderr) == (7, False), done.stderr
 
 
-@pytest.mark.smoke
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="a new root needs root")
 def test_a_killed_run_leaves_nothing(before: set[Path]) -> None:
     argv = [TOOL, "sh", "-c", "echo here; exec sleep 1000"]
