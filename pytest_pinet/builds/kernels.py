@@ -15,6 +15,7 @@ from pytest_pinet.builds.listing import filled, unreadable
 from pytest_pinet.builds.not_a_build import what_is_file
 from pytest_pinet.builds.tree import is_whole, modules_in
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.model.build import BuildFileRole, KernelId
 
 # The flavour in a release of Raspberry Pi's kernels, and the file that their packages make of it (raspi-firmware,
@@ -175,9 +176,7 @@ def _initramfs(listed: list[BuildPart], name: str, release: str) -> list[BuildPa
 
 def _one_of_each_name(files: Iterable[BuildPart], release: str) -> list[BuildPart]:
     """Return the files without copies of equal content. Of trees for several kernels, the ones of this release."""
-    groups: dict[tuple[BuildFileRole, str], list[BuildPart]] = {}
-    for part in files:
-        groups.setdefault((part.role, part.name or part.path.name), []).append(part)
+    groups = grouped(((part.role, part.name or part.path.name), part) for part in files)
     found: list[BuildPart] = []
     for same in groups.values():
         own = [part for part in same if release and release in part.path.parts] or same

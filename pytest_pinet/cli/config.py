@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
 import click
 
-from pytest_pinet.cli.command import MISTAKE, echo, with_sections
+from pytest_pinet.cli.command import MISTAKE, say, with_sections
 from pytest_pinet.cli.options import (
     QUIET,
     Completer,
@@ -163,9 +163,9 @@ def print_hints(unknown: Sequence[str], command: click.Command) -> None:
         name = word.partition("=")[0]
         ours = name.startswith("--") and not name.startswith("--pinet")
         if name in ("--build", "--pinet-build"):
-            echo(f"pinet: {quoted(name)}: the build is the first argument: pinet {command.name} BUILD", err=True)
+            say(f"pinet: {quoted(name)}: the build is the first argument: pinet {command.name} BUILD")
         elif ours and (near := near_option(name, option_names(command))):
-            echo(f"pinet: {quoted(name)}: did you mean '{near}'?", err=True)
+            say(f"pinet: {quoted(name)}: did you mean '{near}'?")
 
 
 @click.command(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.command import PinetCommand, echo
+from pytest_pinet.cli.command import PinetCommand, say
 from pytest_pinet.cli.options import OUTPUT_OPTION, lab_files, print_lines, write_output
 from pytest_pinet.errors import ConfigError
 
@@ -59,7 +59,7 @@ def boards_for(files: tuple[str, ...], lab_file: str, as_json: bool) -> None:
         paths += filter(None, (line.strip('"') for line in given))
     boards = found(paths, exact_boards(lab_file))
     if not boards:
-        echo(f"nothing to gate: {count(len(paths), 'file')}, and no exact board executes one", err=True)
+        say(f"nothing to gate: {count(len(paths), 'file')}, and no exact board executes one")
     print_lines([json.dumps(boards)] if as_json else boards)
 
 

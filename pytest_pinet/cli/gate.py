@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.command import INTERRUPTED, OF_BISECTION, ErrorCodes, echo, with_sections
+from pytest_pinet.cli.command import INTERRUPTED, OF_BISECTION, ErrorCodes, say, with_sections
 from pytest_pinet.cli.config import (
     FILES,
     SECTIONS,
@@ -121,7 +121,7 @@ def gate(
             if folders is not None:
                 _gate(folders[1], False, words, {**given, "pinet_against": folders[0]})
     except BuildError as error:
-        echo(f"pinet: {error}", err=True)
+        say(f"pinet: {error}")
         sys.exit(1)
 
 
@@ -137,7 +137,7 @@ def _gate(build: str, bisect: bool, pytest_args: tuple[str, ...], given: Mapping
             load_build(build)
         except ConfigError as error:
             # A commit that does not compile leaves no image, or an image that does not fit its modules.
-            echo(f"pinet: {error}", err=True)
+            say(f"pinet: {error}")
             sys.exit(SKIP)
     words = [f"--pinet-build={build}", *pytest_words(given)]
     words += EXACT_SUITE if given["pinet_exact"] and not _names_tests(pytest_args) else ()
@@ -147,7 +147,7 @@ def _gate(build: str, bisect: bool, pytest_args: tuple[str, ...], given: Mapping
         print_hints(answer.unknown(pytest_args), context.command)
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
         why = "check -k, -m, the options that select boards, NICs, topologies and tunings, and the test paths"
-        echo(f"pinet: {sentence(f'no test is selected, so there is no answer on {build}: {why}')}", err=True)
+        say(f"pinet: {sentence(f'no test is selected, so there is no answer on {build}: {why}')}")
     if answer.planned and status == 0:
         sys.exit(SKIP if bisect else 0)
     code = code_of(status, answer.head, answer.refused, bisect)

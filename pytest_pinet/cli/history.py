@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from pytest_pinet.cli.command import MISTAKE, PINET, DefaultGroup, echo
+from pytest_pinet.cli.command import MISTAKE, PINET, DefaultGroup, echo, say
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, FiniteRange, last_option, print_result, write_output
 from pytest_pinet.errors import ConfigError, sentence
 from pytest_pinet.execution.files import exists
@@ -113,7 +113,7 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
 
     def refuse(message: str) -> None:
         refused.append(message)
-        echo(f"{PINET} {sentence(message)}", err=True)
+        say(f"{PINET} {sentence(message)}")
 
     with open_history(history_url, create=True) as store:
         for path in files:
@@ -131,7 +131,7 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
                 elif is_killed:
                     (added, left_out), total = import_killed(store, path), 1
                     if left_out:
-                        echo(sentence(f"{path}: {left_out}"), err=True)
+                        say(sentence(f"{path}: {left_out}"))
                 else:
                     added, total = import_results(store, path), 1
             except ConfigError as error:

@@ -42,7 +42,7 @@ def up(lab_file: str) -> None:
     found = read_status(lab_file) or {}
     if found.get("scale_because") or found.get("scale", 1.0) != 1:
         # A shell evaluates stdout.
-        echo(f"lab {found['lab']}: {_scale(found)}", err=True)
+        say(f"lab {found['lab']}: {_scale(found)}")
 
 
 @lab.command()

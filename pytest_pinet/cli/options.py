@@ -18,7 +18,7 @@ import click
 from click.shell_completion import BashComplete, add_completion_class, get_completion_class, split_arg_string
 
 from pytest_pinet.cli import COMPLETE
-from pytest_pinet.cli.command import PinetCommand, echo, painted, painted_change
+from pytest_pinet.cli.command import PinetCommand, echo, painted, painted_change, say
 from pytest_pinet.errors import ConfigError, PinetError, Where
 from pytest_pinet.execution.files import exists, write_file, writing
 from pytest_pinet.execution.names import shown
@@ -258,11 +258,11 @@ class Steps:
             click.echo(f"\r\x1b[K{cleaned(text)[:width]}", err=True, nl=False)
         elif time.monotonic() - self._last_s >= _INTERVAL_S:
             self._last_s = time.monotonic()
-            echo(text, err=True)
+            say(text)
 
     def say(self, text: str) -> None:
         self.end()
-        echo(text, err=True)
+        say(text)
 
     def end(self) -> None:
         """Clear the progress line."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.command import PinetCommand, echo
+from pytest_pinet.cli.command import PinetCommand, echo, say
 from pytest_pinet.cli.options import HISTORY_OPTION, has_history, print_result, write_output
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.files import is_file
@@ -149,7 +149,7 @@ def write_mail(run: str | None, tree: Path | None, output: Path) -> None:
     echo(f"{output}: a draft for {found.to or 'the maintainers'}; pinet sends nothing")
     echo(COUNTS)
     if trouble:
-        echo(f"pinet: {trouble}", err=True)
+        say(f"pinet: {trouble}")
     for place in found.places:
         echo(f"  to fill in: {place}")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from pytest_pinet.cli.command import PinetCommand, echo
+from pytest_pinet.cli.command import PinetCommand, echo, say
 from pytest_pinet.cli.options import HISTORY_OPTION, configured, has_history, lab_files, last_option, write_output
 from pytest_pinet.cli.owners import TREE_OPTION, write_mail
 from pytest_pinet.errors import ConfigError, sentence
@@ -108,7 +108,7 @@ def report(
         if not any(results.glob("*-result.json")):
             # A page of such results is empty, and looks as if nothing were wrong.
             why = "no test ran, or --alluredir was missing"
-            echo(sentence(f"pinet: {results} has no test results, so the report is empty: {why}"), err=True)
+            say(sentence(f"pinet: {results} has no test results, so the report is empty: {why}"))
         place = _by_allure(allure, results, found, output)
         made_by = str(allure)
     else:
@@ -121,7 +121,7 @@ def report(
             raise ConfigError(f"there are no runs in {history_url} or .pinet/runs to report; run pytest first")
         place, made_by = output, "pytest-pinet's own page"
         if results is not None and not page:
-            echo("pinet: no Allure found, so this is our own page ('make report' installs Allure)", err=True)
+            say("pinet: no Allure found, so this is our own page ('make report' installs Allure)")
         links = PageLinks(output.absolute().parent, lab.commits if lab is not None else "")
         gated, folder = changed or (None, None)
         text = own_page(found, datetime.now(UTC), gated, links, gates, folder, lab is not None)
@@ -134,7 +134,7 @@ def report(
     shown = f"{count(series, 'result')}, " if series else ""
     echo(f"report: {place} ({size / 1e6:.1f} MB, {shown}{seconds:.1f} s, {made_by})")
     if lab is None and any(one.level.loss is not None for one in found):
-        echo("pinet: no lab file, so accepted or acknowledged losses may look open; name it with --lab", err=True)
+        say("pinet: no lab file, so accepted or acknowledged losses may look open; name it with --lab")
     if place.is_dir():
         echo(f"browsers cannot show this report from a file; serve the folder: python3 -m http.server -d {place}")
 

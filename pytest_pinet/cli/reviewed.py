@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.command import DefaultGroup, PinetCommand, echo, parsed
+from pytest_pinet.cli.command import DefaultGroup, PinetCommand, parsed, say
 from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, MOST_RUNS, last_option, print_change, print_result
 from pytest_pinet.cli.owners import who
 from pytest_pinet.errors import ConfigError, Where
@@ -96,12 +96,12 @@ def accept(
     for path, before, after in _changed(lab.baselines, reviewed.baselines, good, dry_run):
         print_change(str(path), before, after)
     for one in found:
-        echo(_line(one), err=True)
+        say(_line(one))
     if not good:
-        echo("pinet: nothing to accept", err=True)
+        say("pinet: nothing to accept")
         sys.exit(NOTHING)
     if not dry_run:
-        echo(f"{count(len(good), 'baseline')} written to {lab.baselines}: review and commit the files", err=True)
+        say(f"{count(len(good), 'baseline')} written to {lab.baselines}: review and commit the files")
 
 
 def _line(one: Candidate) -> str:
@@ -222,7 +222,7 @@ def acknowledge(
         levels = [level_of(history.trend(one, last, lab.name), today) for one in results_of(history, lab.name, names)]
     losses = [level.loss for level in levels if level.loss is not None]
     if not losses:
-        echo(f"pinet: nothing to acknowledge: no loss in {', '.join(names)}", err=True)
+        say(f"pinet: nothing to acknowledge: no loss in {', '.join(names)}")
         sys.exit(NOTHING)
     new = {
         one.figure: Acknowledgement(
@@ -235,10 +235,10 @@ def acknowledge(
     after = acknowledged_text([*(dict(reviewed.acknowledged) | new).values()])
     print_change(str(path), before, after)
     for one in losses:
-        echo(f"{one.figure}: {size_text(one, today)}", err=True)
+        say(f"{one.figure}: {size_text(one, today)}")
     if not dry_run:
         write_entries(path, after)
-        echo(f"{count(len(new), 'entry', 'entries')} written to {path}: review and commit the file", err=True)
+        say(f"{count(len(new), 'entry', 'entries')} written to {path}: review and commit the file")
 
 
 OPEN = 1

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_pinet.cli.command import echo
+from pytest_pinet.cli.command import say
 from pytest_pinet.errors import ConfigError, sentence
 from pytest_pinet.execution.files import exists, is_file, is_folder
 from pytest_pinet.execution.names import unknown
@@ -48,7 +48,7 @@ def read_results(path: Path) -> RunRecord:
     """Read a whole results.json, or the remains of a killed run. Raises ConfigError."""
     record, left_out = record_of(path) if path.name == LINES else (read_run(path), [])
     for why in left_out:
-        echo(f"pinet: {sentence(f'{path}: {why}')}", err=True)
+        say(f"pinet: {sentence(f'{path}: {why}')}")
     # Refuse impossible values.
     points_of(record, where=str(path))
     return record

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.command import DefaultGroup, PinetCommand, echo
+from pytest_pinet.cli.command import DefaultGroup, PinetCommand, say
 from pytest_pinet.cli.options import (
     HISTORY_OPTION,
     OUTPUT_OPTION,
@@ -206,7 +206,7 @@ def merge(runs: tuple[str, ...], error_rate: float, history_url: str | None) -> 
         _copy_configs(one.run, source, folder.path)
     folder.write_results(run)
     if trouble := _keep(history_url, run, shards, folder.path):
-        echo(f"pinet: {trouble}", err=True)
+        say(f"pinet: {trouble}")
     print_lines(_lines(run, str(folder.path.relative_to(Path.cwd()))))
     sys.exit(exit_code(run))
 

@@ -23,6 +23,7 @@ from pytest_pinet.errors import (
 )
 from pytest_pinet.evidence.interface import InterfaceState
 from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.judge.hardware import identify
@@ -132,10 +133,12 @@ def _details(findings: Sequence[Finding], nodes: Mapping[str, Status]) -> list[s
         notes = [one.message for one in findings if one.node is None and one.status is Status.OK and one.message]
         found += [line for note in notes for line in _wrap(f"{_INDENT}{note}", _INDENT + "  ")]
     # Nodes with the same message share a line.
-    groups: dict[tuple[str, str], list[str]] = {}
-    for status in (Status.WRONG, Status.UNKNOWN, Status.OK):
-        for finding in (one for one in findings if one.status is status and (one.shown or status is not Status.OK)):
-            groups.setdefault((finding.message, finding.act), []).append(finding.node or "")
+    groups = grouped(
+        ((one.message, one.act), one.node or "")
+        for status in (Status.WRONG, Status.UNKNOWN, Status.OK)
+        for one in findings
+        if one.status is status and (one.shown or status is not Status.OK)
+    )
     for (message, act), names in groups.items():
         named = names == [""] or (len(names) == 1 and names[0] in message)
         found += _wrap(f"{_INDENT}{'' if named else _shared(names, nodes) + ': '}{message}", _INDENT + "  ")

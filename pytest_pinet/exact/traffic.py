@@ -13,6 +13,7 @@ from itertools import count
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT
 from pytest_pinet.errors import LabError
 from pytest_pinet.exact.board import SLOT_NIC, ExactBoard, properties
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.model.exact import (
     BATCH,
     DOWN_UP,
@@ -103,9 +104,7 @@ def joined_turns(windows: Sequence[ExactWindow]) -> tuple[ExactWindow, ...]:
     one turn of three must not decide. Connections are added up: acknowledgements and interrupts meet other packets in
     each of them, so that one connection of several megabytes differs from the next by up to 12 %.
     """
-    turns: dict[str, list[ExactWindow]] = {}
-    for window in windows:
-        turns.setdefault(f"{window.traffic} {window.octets} {window.direction}", []).append(window)
+    turns = grouped((f"{window.traffic} {window.octets} {window.direction}", window) for window in windows)
     joined = {TCP: _sum, **dict.fromkeys((PKTGEN, SENDER), _middle)}
     found = (joined.get(own[0].traffic, _each_middle if own[0].is_timed else _busy)(own) for own in turns.values())
     # Without a count, there is nothing to say about frames one by one.

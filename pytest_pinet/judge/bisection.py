@@ -12,6 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations, pairwise
 from statistics import fmean, median
 
+from pytest_pinet.execution.grouping import grouped
+
 # The known-good end. It contains no candidate.
 GOOD = ""
 # At this posterior a commit is named.
@@ -169,9 +171,7 @@ class Bisection:
 
     def _without_drift(self) -> list[tuple[str, float]]:
         """Return the values without a steady drift, which boots of the same commit show at different times."""
-        times: dict[str, list[tuple[int, float]]] = {}
-        for at, (commit, value) in enumerate(self._values):
-            times.setdefault(commit, []).append((at, value))
+        times = grouped((commit, (at, value)) for at, (commit, value) in enumerate(self._values))
         pairs = [(later - at, two - one) for own in times.values() for (at, one), (later, two) in combinations(own, 2)]
         if not pairs:
             return self._values
@@ -192,9 +192,7 @@ class Bisection:
         return self._scaled
 
     def _estimated(self) -> tuple[Values, float, float]:
-        own: dict[str, list[float]] = {}
-        for commit, value in self._without_drift():
-            own.setdefault(commit, []).append(value)
+        own = grouped(self._without_drift())
         drop = abs(_middle(own[GOOD]) - _middle(own[self.bad]))
         least = max(self._layout * drop / 2, 1e-9)
         apart = [two - one for values in own.values() for one, two in combinations(values, 2)]

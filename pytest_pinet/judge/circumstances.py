@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import Conditions, EndEvidence, Program, Trouble
 from pytest_pinet.model.judgement import DirectionJudgement, EvennessJudgement, ExtraJudgement, MeasurementJudgement
@@ -98,9 +99,7 @@ def noticed(connections: Sequence[Connection]) -> list[str]:
 
 def _busy(end: EndEvidence, who: str) -> str:
     assert end.others is not None
-    by_name: dict[str, list[Program]] = {}
-    for one in end.others.programs:
-        by_name.setdefault(one.name, []).append(one)
+    by_name = grouped((one.name, one) for one in end.others.programs)
     named = ", ".join(_named(name, all_of_it) for name, all_of_it in by_name.items())
     return f"other programs took {_percent(end.others.share)} of a CPU {who} ({named})"
 

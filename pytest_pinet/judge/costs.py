@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import geometric_mean
 
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.judge.baseline import compare
 from pytest_pinet.judge.circumstances import disturbed
 from pytest_pinet.judge.difference import Difference
@@ -123,9 +124,7 @@ def _by_baseline(kind: Figure, own: FigureJudgement, plan: GatePlan, tolerance: 
     threshold = below_baseline(kind, baseline, tolerance)
     if baseline is None or threshold is None or own.value is None:
         return own
-    sessions: dict[tuple[str, str], list[float]] = {}
-    for place, run in baseline.placed:
-        sessions.setdefault((place.day, place.session), []).append(run.bps)
+    sessions = grouped(((place.day, place.session), run.bps) for place, run in baseline.placed)
     old = replace(baseline, runs=tuple(Bitrate(geometric_mean(runs)) for runs in sessions.values()), places=())
     new = Bitrate(geometric_mean(kind.rate(value) for value in own.values))
     allowed = Tolerance(Share(1 - 1 / (1 + tolerance)))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.judge.baseline import Baseline
 from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.spread import NINE_OF_TEN, UNKNOWN, Noise, combined
@@ -41,10 +42,11 @@ def compare_sets(
     a, b = ([math.log(run.bps) for _, run in one.placed] for one in (old, new))
     sessions = [[(place.day, place.session) for place, _ in one.placed] for one in (old, new)]
     spread = day_spread(max(old, new, key=lambda runs: len(runs.days)))
-    groups: dict[tuple[int, Hashable], list[float]] = {}
-    for number, (values, own) in enumerate(zip((a, b), sessions, strict=True)):
-        for value, session in zip(values, own, strict=True):
-            groups.setdefault((number, session), []).append(value)
+    groups = grouped(
+        ((number, session), value)
+        for number, (values, own) in enumerate(zip((a, b), sessions, strict=True))
+        for value, session in zip(values, own, strict=True)
+    )
     of_runs, run_freedom = _pooled(list(groups.values()))
     if not run_freedom:
         # One run in each session: what is seen between days contains the noise of runs.

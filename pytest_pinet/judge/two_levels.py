@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean
 
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.judge.baseline import Baseline, RunPlace
 from pytest_pinet.model.quantities import Bitrate
 
@@ -149,10 +150,8 @@ def two_levels(baseline: Baseline) -> TwoLevels | None:
 
 def _units(baseline: Baseline, unit: Unit) -> dict[tuple[str | int, ...], list[float]]:
     """Return the logarithms of the runs by their unit."""
-    found: dict[tuple[str | int, ...], list[float]] = {}
-    for number, (place, run) in enumerate(baseline.placed):
-        found.setdefault(unit.key(place, number), []).append(math.log(run.bps))
-    return found
+    placed = enumerate(baseline.placed)
+    return grouped((unit.key(place, number), math.log(run.bps)) for number, (place, run) in placed)
 
 
 def split(values: Sequence[float], unit: Unit) -> TwoLevels | None:

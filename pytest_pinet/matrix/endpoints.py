@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable
 from functools import cached_property
 
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.judge.oracle import highest_limit
 from pytest_pinet.model.combination import Combination, Endpoint
 from pytest_pinet.model.hardware import Bus
@@ -129,10 +130,7 @@ class EndpointSelector:
         ]
 
     def _nics_by_node(self, dut: Interface, without: Collection[str] = ()) -> list[list[Interface]]:
-        by_node: dict[str, list[Interface]] = {}
-        for candidate in self._candidates(dut, without):
-            by_node.setdefault(candidate.node, []).append(candidate)
-        return list(by_node.values())
+        return list(grouped((one.node, one) for one in self._candidates(dut, without)).values())
 
     def _one_each(self, dut: Interface, topology: Topology) -> list[Interface]:
         """Return one interface of each other node, best first: it limits least, then it is near, then onboard.

@@ -23,7 +23,17 @@ from pytest_pinet.report.sentences import (
     of_interest,
     traffic_sentences,
 )
-from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, text_table, wrap, wrap_each
+from pytest_pinet.report.text_wrap import (
+    WIDTH,
+    copyable,
+    first_sentence,
+    plain,
+    rate,
+    signed_percent,
+    text_table,
+    wrap,
+    wrap_each,
+)
 
 # The default traffic. Its name is omitted from rows to keep them short.
 USUAL_TRAFFIC = "tcp-P1"
@@ -263,7 +273,7 @@ def more_cells(rows: Sequence[ResultRow]) -> list[tuple[str, ...]]:
     """Return the cells of the columns that only some tables have: of the head, then of each row."""
     columns: list[tuple[str, ...]] = []
     if any(row.change is not None for row in rows):
-        columns.append(("change", *(_percent(row.change, "+") for row in rows)))
+        columns.append(("change", *(_percent(row.change, is_change=True) for row in rows)))
     if any(row.spread is not None for row in rows):
         columns.append(("spread", *(_percent(row.spread) for row in rows)))
     return list(zip(*columns, strict=True)) if columns else [()] * (len(rows) + 1)
@@ -303,11 +313,11 @@ def _cells(row: ResultRow, unit: tuple[str, float] | None) -> tuple[str, ...]:
     return plain(row.direction)[:3] or "-", goodput or "-", limit or no_limit, _percent(row.share)
 
 
-def _percent(part: float | None, sign: str = "") -> str:
-    """Return a share, or with the sign ``+`` a relative change, such as ``-9.6%``, in at most 6 characters."""
-    if part is None:
-        return "-"
-    return ">999%" if abs(part) >= 9.99 else f"{round(part * 100, 1) + 0.0:{sign}.1f}%"
+def _percent(part: float | None, is_change: bool = False) -> str:
+    """Return a share, or a relative change such as ``-9.6%``, in at most 6 characters."""
+    if part is not None and abs(part) >= 9.99:
+        return ">999%"
+    return signed_percent(part) if is_change or part is None else f"{part * 100:.1f}%"
 
 
 def not_measured(skipped: Sequence[SkippedRecord], each: bool = False) -> list[str]:

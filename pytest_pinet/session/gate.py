@@ -585,8 +585,9 @@ class Gate:
         topology = link.combination.topology
         if wanted is None:
             return topology.directions[0]
-        topology.runs(_way(wanted))
-        return _way(wanted)
+        way = _way(wanted)
+        topology.runs(way)
+        return way
 
     @contextmanager
     def _naming(self, what: str) -> Iterator[None]:

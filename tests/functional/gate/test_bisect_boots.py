@@ -15,15 +15,17 @@ pytestmark = pytest.mark.slow
 FIGURE = "pi3b:onboard/pair/tcp-P1-rx rx"
 
 
-def test_boots_of_the_ends_and_of_one_commit_have_a_value_each(
-    gate_lab: GateLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def gates(gate_lab: GateLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gates:
     monkeypatch.chdir(tmp_path)
+    return Gates([f"--lab={gate_lab.file}", "--board=pi3b", "--nic=onboard"], tmp_path / "gate", exact=False)
+
+
+def test_boots_of_the_ends_and_of_one_commit_have_a_value_each(gates: Gates, tmp_path: Path) -> None:
     builds = [tmp_path / f"{name}.yaml" for name in "ab"]
     # The second build receives slower.
     for build, memory in zip(builds, ("4096 131072 6291456", "2304 2304 2304"), strict=True):
         build.write_text(f"name: {build.stem}\nsysctls: {{net.ipv4.tcp_rmem: {memory}}}\n")
-    gates = Gates([f"--lab={gate_lab.file}", "--board=pi3b", "--nic=onboard"], tmp_path / "gate", exact=False)
     ends = gates.ends(builds[0], builds[1], "bad")
     levels = {commit: [value for of, value in ends.values if of == commit] for commit in (GOOD, "bad")}
     assert FIGURE in ends.figures
@@ -36,13 +38,9 @@ def test_boots_of_the_ends_and_of_one_commit_have_a_value_each(
     assert value < min(levels[GOOD])
 
 
-def test_a_gate_that_the_lab_ends_is_an_error_with_its_reason(
-    gate_lab: GateLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_gate_that_the_lab_ends_is_an_error_with_its_reason(gates: Gates, gate_lab: GateLab, tmp_path: Path) -> None:
     build = tmp_path / "a.yaml"
     build.write_text("sysctls: {net.core.somaxconn: 4000}\n")
-    gates = Gates([f"--lab={gate_lab.file}", "--board=pi3b", "--nic=onboard"], tmp_path / "gate", exact=False)
     gate_lab.degrade("pi3b-1:onboard", "--down")
     try:
         with pytest.raises(LabError, match=r"the gate of a\.yaml failed: no link on pi3b-1 "):
@@ -51,13 +49,9 @@ def test_a_gate_that_the_lab_ends_is_an_error_with_its_reason(
         gate_lab.restore()
 
 
-def test_a_commit_that_does_not_boot_has_no_value_and_says_why(
-    gate_lab: GateLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_commit_that_does_not_boot_has_no_value_and_says_why(gates: Gates, tmp_path: Path) -> None:
     build = tmp_path / "a.yaml"
     build.write_text("cmdline: root=/dev/nowhere\n")
-    gates = Gates([f"--lab={gate_lab.file}", "--board=pi3b", "--nic=onboard"], tmp_path / "gate", exact=False)
     # `pinet bisect` skips the commit.
     with pytest.raises(InvalidMeasurement, match=r"panic"):
         gates.one(build, build, "some", (FIGURE,))
