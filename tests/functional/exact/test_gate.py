@@ -35,6 +35,8 @@ LONGER = {
     "macb": ("macb", "four-instructions-macb-rx", "gem_rx"),
     "e1000e": ("e1000e", "four-instructions-e1000e-rx", "e1000_receive_skb"),
 }
+# A limit on a function is judged on one board only: it reads the counts that all boards have alike.
+LIMITED = "genet"
 
 
 @pytest.fixture
@@ -104,11 +106,12 @@ def test_four_more_instructions_in_the_receive_path_are_found_and_named(gate: Ga
     assert receive["exact"]["modules"] == [driver]
     line = next(line for line in out.splitlines() if line.startswith(f"{name} [{driver}]"))
     assert line.split()[-1] == "+4.00"
-    # With a limit on the function, they are one. No boot is needed: what both builds measured is known.
-    code, out = gate(*words, f"--pinet-instructions={name}=0")
-    assert code == 1
-    assert f"misses the limit 0 instructions (--pinet-instructions {name}=0)" in out
-    assert " 0 boots\n" in out
+    if board == LIMITED:
+        # With a limit on the function, they are one. No boot is needed: what both builds measured is known.
+        code, out = gate(*words, f"--pinet-instructions={name}=0")
+        assert code == 1
+        assert f"misses the limit 0 instructions (--pinet-instructions {name}=0)" in out
+        assert " 0 boots\n" in out
 
 
 @pytest.mark.slow
