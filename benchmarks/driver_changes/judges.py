@@ -16,7 +16,8 @@ from pytest_pinet.errors import CapabilityError
 from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import ExactChange, ExactLimits, WindowChange
-from pytest_pinet.model.exact import Comparison
+from pytest_pinet.judge.exact_functions import explaining
+from pytest_pinet.model.exact import Comparison, FunctionChange
 from tests.support.driver_builds import patched_module
 from tests.support.emulated_gate import EmulatedGate, emulated_gate
 
@@ -66,8 +67,9 @@ def exact(found: ExactChange) -> Finding:
         share = _share(worst)
         # A window can be slower although its instructions are not more.
         how = f"goodput {worst.change:+.1%}" if missed and share < 0 else f"{share:+.1%}"
-        return Finding("slower" if missed else "faster", f"{how} in {worst.b.name}{_first(found)}")
-    return Finding("changed" if _first(found) else "same", _first(found).removeprefix(": "))
+        first = "".join(f": {_text(one)}" for one in explaining(worst.functions, worst.shift, worst.result)[:1])
+        return Finding("slower" if missed else "faster", f"{how} in {worst.b.name}{first}")
+    return Finding("changed" if _first(found) else "same", _first(found))
 
 
 def goodput(found: ExactChange) -> Finding:
@@ -125,8 +127,12 @@ def _first(found: ExactChange) -> str:
     ]
     if not own:
         return ""
-    window, function = max(own, key=lambda pair: abs(pair[1].change))
-    return f": `{function.function}` {function.a:.2f} -> {function.b:.2f} in {window.b.name}"
+    window, function = max(own, key=lambda pair: (not pair[1].same_code, abs(pair[1].change)))
+    return f"{_text(function)} in {window.b.name}"
+
+
+def _text(one: FunctionChange) -> str:
+    return f"`{one.function}` {one.a:.2f} -> {one.b:.2f}"
 
 
 class _Folders:

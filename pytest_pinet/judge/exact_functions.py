@@ -197,8 +197,8 @@ def explaining(functions: Iterable[FunctionChange], shift: float, result: Relati
     """Return functions with those first that explain most of a growth, or of a decrease, of all instructions.
 
     ``result`` says which of both was judged; without one, the largest change is first. ``shift`` is the part of the
-    change in functions that shift with any binary, which is not judged. A function with the same code is behind one
-    with other code that explains a part.
+    change in functions that shift with any binary, which is not judged. A function with the same code is called more
+    often by another one: if it would be first, a function of its module with other code is before it.
     """
 
     def part(one: FunctionChange) -> float:
@@ -206,4 +206,8 @@ def explaining(functions: Iterable[FunctionChange], shift: float, result: Relati
         excused = max(shift, 0.0 if result is Relation.SLOWER else SHIFT)
         return excused - size if one.comparison is Comparison.SHIFTING else -size
 
-    return sorted(functions, key=lambda one: (one.same_code or part(one) >= 0, part(one)))
+    found = sorted(functions, key=part)
+    if found and found[0].same_code:
+        callers = (one for one in found if one.module == found[0].module and not one.same_code and part(one) < 0)
+        found.sort(key=next(callers, found[0]).__ne__)
+    return found
