@@ -45,9 +45,12 @@ class EvenStarts:
         with doing("wait until the boot is as old and as cool as in the other turns"):
             in_time = Deadline(MOST_S).wait_until(even, LOOK_S)
         self.ages_s += [] if age_s is None else [age_s]
-        self.celsius += [] if celsius is None else [celsius]
+        known = [] if celsius is None else [celsius]
         if in_time:
+            self.celsius += known
             return []
+        # A board that does not get so cool again, such as between loads of a module, is compared from here on.
+        self.celsius = known or self.celsius
         own = [] if age_s is None else [f"{age_s:.0f} s after its boot, others up to {old:.0f} s"]
         own += [] if celsius is None else [f"at {celsius:.0f} C, others from {cool:.0f} C"]
         return [f"a turn began its traffic {' and '.join(own)}: they did not become alike in {MOST_S:.0f} s"]

@@ -290,6 +290,7 @@ class ValueSeries:
     turns: list[tuple[Side, float, ResultRecord]] = field(default_factory=list)
     found: dict[str, Difference] = field(default_factory=dict)
     given_up: bool = False
+    starts: EvenStarts = field(default_factory=EvenStarts)
 
     @property
     def values(self) -> int:
@@ -356,7 +357,8 @@ class ValueSeries:
         last = of_b[-1] if of_b else self.turns[-1][2]
         figures = {one.name: self._figure(one) for one in self.probe.figures}
         verdict, reason = worst_first(figures)
-        return last.replace(figures=figures, verdict=verdict, message=f"{last.combination.id} {reason}")
+        notes = tuple(dict.fromkeys(note for *_, record in self.turns for note in record.notes))
+        return last.replace(figures=figures, verdict=verdict, message=f"{last.combination.id} {reason}", notes=notes)
 
     def _figure(self, figure: Figure) -> FigureJudgement:
         a, b = ([v for side, _, one in self.turns if side is own for v in _values(one, figure.name)] for own in Side)

@@ -12,10 +12,11 @@ from itertools import groupby
 
 from pytest_pinet.config.baselines import AcceptedBaseline, SessionEntry
 from pytest_pinet.errors import Where
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.history.differences import identity, is_dirty
 from pytest_pinet.history.drift import course_of as course_of_series
 from pytest_pinet.history.points import Point, Trend
-from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, RunPlace, course_of, without_course
+from pytest_pinet.judge.baseline import LEAST_RUNS, RUNS_OF_PLACE, Baseline, RunPlace, course_of, without_course
 from pytest_pinet.judge.days import days_for_tolerance
 from pytest_pinet.judge.starts import Started, shows_level
 from pytest_pinet.model.figures import Better
@@ -109,7 +110,10 @@ def candidate(
         why = f"only {len(good)} usable runs, {least} are needed"
         return Candidate(trend.figure, None, why, refused)
     days = [list(of_day) for _, of_day in groupby(unchanged, key=_day)][-MOST_DAYS:]
-    chosen = [point for of_day in days for point in of_day[-RUNS_OF_A_DAY if len(days) > 1 else -MOST_DAYS :]]
+    kept = [point for of_day in days for point in of_day[-RUNS_OF_A_DAY if len(days) > 1 else -MOST_DAYS :]]
+    # A gated run that passes at once has one connection, so the newest runs with later ones stay.
+    kept += [point for point in unchanged if len(placed[id(point)]) > 1][-RUNS_OF_PLACE:]
+    chosen = [point for point in unchanged if any(point is one for one in kept)]
     places, runs = zip(*(one for point in chosen for one in placed[id(point)]), strict=True)
     show, found = trend.kind, Baseline(runs[0], runs, places=places)
     value, *each = (show.quantity(show.of_rate(rate.bps)) for rate in (figure_of(found), *runs))
@@ -151,25 +155,33 @@ def connections_of(points: Sequence[Point]) -> list[list[tuple[RunPlace, Bitrate
         [(_place(point, ConnectionRecord()), Bitrate(point.kind.rate(value))) for value in point.values[:_CONNECTIONS]]
         for point in points
     ]
+    # A suspicion takes the link down and up, and the number since the link-up begins again.
+    ups, last = Counter[int](), dict[int, int]()
     for (number, one), shows in zip(each, shown, strict=True):
+        ups[number] += (one.number or 1) <= last.get(number, 0)
+        last[number] = one.number or 1
         if shows and len(found[number]) < _CONNECTIONS:
-            found[number].append((_place(points[number], one), Bitrate(float(round(one.goodput_bps)))))
+            place = _place(points[number], one, ups[number])
+            found[number].append((place, Bitrate(float(round(one.goodput_bps)))))
     return found
 
 
-def _place(point: Point, one: ConnectionRecord) -> RunPlace:
+def _place(point: Point, one: ConnectionRecord, ups: int = 0) -> RunPlace:
     before_s = round(one.traffic_before_s or 0.0)
-    return RunPlace(_day(point).isoformat(), point.boot, point.link_up, one.number or 1, before_s)
+    link_up = f"{point.link_up}+{ups}" if ups else point.link_up
+    return RunPlace(_day(point).isoformat(), point.boot, link_up, one.number or 1, before_s)
 
 
 def figure_of(baseline: Baseline) -> Bitrate:
-    """Return the mean of the days, of the mean of each day, of what its connections are at the first place.
+    """Return the mean of the days, of the link-ups of each day, of what their connections are at the first place.
 
-    The mean, since connections may fall on two levels, and the limit applies to their long-run mean.
+    The mean, since connections may fall on two levels, and the limit applies to their long-run mean. A link-up counts
+    once, since one on a lower level has more connections: its runs take longer to be judged.
     """
     alike = without_course(baseline, course_of(baseline)).placed
-    days = [[run.bps for _, run in own] for _, own in groupby(alike, key=lambda one: one[0].day)]
-    return Bitrate(float(round(statistics.fmean(statistics.fmean(day) for day in days))))
+    days = grouped((place.day, (place.session, run.bps)) for place, run in alike)
+    means = [statistics.fmean(map(statistics.fmean, grouped(own).values())) for own in days.values()]
+    return Bitrate(float(round(statistics.fmean(means))))
 
 
 def _is_good(point: Point, lower: bool) -> bool:

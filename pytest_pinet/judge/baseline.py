@@ -20,6 +20,9 @@ from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
 
 # Traffic before a connection that differs by less is alike (s).
 ALIKE_S = 1.5
+# A place may be so much traffic earlier (s) than all of a baseline whose places do not differ: boards that throttle do
+# so after more traffic.
+EARLIER_S = 30.0
 # Places differ if this many runs or more show it, with this probability of error on both sides together.
 RUNS_OF_PLACE = 3
 ERROR = 0.01
@@ -36,10 +39,14 @@ class Step(NamedTuple):
 
 
 class Counterpart(NamedTuple):
-    """By how much the counterpart lies above the first connections; ``beyond``: the baseline has none so late."""
+    """By how much the counterpart lies above the first connections.
+
+    ``beyond``: the baseline has none so late, or so early; ``before``: so early.
+    """
 
     above: float
     beyond: bool
+    before: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,11 +55,17 @@ class Course:
 
     usual: tuple[Step, ...] = ()
 
+    @property
+    def is_flat(self) -> bool:
+        """No place of the baseline certainly differs from another."""
+        return not any(step.above for step in self.usual)
+
     def counterpart(self, number: int | None, traffic_before_s: float | None) -> Counterpart | None:
         """Return what a place is compared with; None if all connections of the baseline came after more traffic.
 
         It has the same number since the link-up (beyond the last: the last) and as much traffic before it, or the next
-        less. A connection whose place is not known is compared with the first ones.
+        less. A connection whose place is not known is compared with the first ones. If no place of the baseline differs
+        from another, the earliest one is the counterpart of a place that is a little earlier.
         """
         if not self.usual or number is None:
             return Counterpart(0.0, beyond=False)
@@ -60,9 +73,17 @@ class Course:
         last = max((step.number for step in self.usual if step.number <= number), default=0)
         own = [s for s in self.usual if s.number == last and s.traffic_before_s <= before_s + ALIKE_S]
         if not own:
-            return None
+            near = self.is_flat and self.earlier_s(number, before_s) <= EARLIER_S
+            return Counterpart(0.0, beyond=True, before=True) if near else None
         step = max(own, key=lambda each: each.traffic_before_s)
         return Counterpart(step.above, step.number < number or step.traffic_before_s < before_s - ALIKE_S)
+
+    def earlier_s(self, number: int, traffic_before_s: float) -> float:
+        """Return by how much traffic a place is earlier than all of the baseline with its number, or with the next."""
+        least = min(step.number for step in self.usual)
+        last = max((step.number for step in self.usual if step.number <= number), default=least)
+        first_s = min(step.traffic_before_s for step in self.usual if step.number == last)
+        return max(first_s - traffic_before_s, 0.0)
 
 
 def course_of(baseline: Baseline) -> Course:

@@ -199,10 +199,12 @@ def _known_of(baseline: Baseline, noise: Noise) -> tuple[Course, TwoLevels | Non
 def _days_text(spread: DaySpread, decision: Decision, error_rate: float, against: Against) -> str:
     """Return what the verdict assumes about days, and what would decide an uncertain one."""
     text = spread.text(error_rate)
-    if decision.outcome is not Verdict.INCONCLUSIVE or decision.ratio is None:
-        return text
     turns = "compare both builds in one session ('pinet gate')"
     zone, levels = against.zone, against.levels
+    if decision.outcome is Verdict.FAIL and levels is None:
+        return f"{text}; if this may be a level that the baseline has not seen, {turns}"
+    if decision.outcome is not Verdict.INCONCLUSIVE or decision.ratio is None:
+        return text
     if levels is not None and decision.ambiguous and levels.unit is not Unit.CONNECTION:
         return f"{text}: runs on {levels.draws(error_rate)} {levels.unit} would show both levels, or {turns}"
     margin = math.log(decision.ratio)

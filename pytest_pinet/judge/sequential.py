@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, linear_regression
 from typing import NamedTuple
 
-from pytest_pinet.judge.baseline import Course
+from pytest_pinet.judge.baseline import EARLIER_S, Counterpart, Course
 from pytest_pinet.judge.circumstances import disturbed
 from pytest_pinet.judge.level import Level, flags, read
 from pytest_pinet.judge.profile import Profile
@@ -114,7 +114,7 @@ class _Like(NamedTuple):
 
     connection: Connection
     reading: Level
-    beyond: bool
+    there: Counterpart
 
 
 @dataclass(frozen=True)
@@ -211,6 +211,7 @@ def decide(
     With ``fresh_link`` (the caller can take the link down and up), the connections since a fresh link-up must lie below
     on average, too. Apart from that, the order of connections matters only if later ones than the baseline has
     certainly differ from the earlier ones: such a run does not pass, and fails only if the earlier ones are too low.
+    Connections before all of the baseline's may let a run pass, and never fail.
     Traffic that stands still repeatedly fails in any case.
 
     It is inconclusive if the budget is spent, or if the rest of the budget could not make the result certain. Raises
@@ -222,7 +223,8 @@ def decide(
         raise ValueError(f"{error_rate} is no error rate of a gate; expected more than 0 and less than 0.5")
     starts = [start_of(one) for one in connections]
     shown = [one for one, shows in zip(connections, shows_level(starts), strict=True) if shows and read(one)]
-    usable = _alike(shown, against.course)
+    alike = _alike(shown, against.course)
+    usable = [one for one in alike if not one.there.before]
     spent = math.fsum(one.traffic_seconds for one in connections)
     start_s = max((one.slow_s for one in starts), default=0.0)
     next_s = next_seconds(starts, profile.connection_s)
@@ -231,53 +233,63 @@ def decide(
     broken = sum(read(one) is None and one.traffic_seconds < profile.connection_s / 2 for one in connections)
     over = more < 1 or broken >= 2 * profile.fails_after
     flagged = tuple(sorted(flag for one in connections for flag in flags(one)))
-    if not usable:
-        outcome = Verdict.INCONCLUSIVE if over else None
-        why = f"none of {len(connections)} attempts gave a value" if connections else "nothing was measured yet"
-        if not all(one.ended for one in starts):
-            why = f"{why}: the start lasted longer than the connections"
-        elif shown:
-            why = f"{why} that can be compared: the connections of the baseline came after more traffic"
-        return Decision(outcome, why, seconds=spent, flagged=flagged, start_s=start_s, next_s=next_s)
+    start = Decision(None, "", seconds=spent, flagged=flagged, start_s=start_s, next_s=next_s)
 
-    standing = _stand(usable, limit, noise, fresh_link, against.zone)
-    if against.levels is None:
-        on_levels, other_share = _fresh_levels(usable, against)
-    else:
-        standing, on_levels, other_share = _on_levels(standing, usable, limit, against.levels, error_rate, against)
-    moved = 0.0 if on_levels else _moved(usable, error_rate)
-    known = Decision(
-        None,
-        "",
-        ratio=math.exp(standing.mean.mean),
-        interval=_interval(standing, error_rate),
-        connections=standing.n,
-        below=standing.below,
-        disturbed=standing.disturbed,
-        seconds=spent,
-        noise=math.sqrt(standing.level.between),
-        carries=standing.level.margin_after(standing.n + more, error_rate),
-        flagged=flagged,
-        start_s=start_s,
-        next_s=next_s,
-        levels=on_levels,
-        other_share=other_share,
-        ambiguous=standing.ambiguous,
-        moved=moved,
-    )
-    if len(stood := _standstills(shown)) >= STANDSTILLS:
-        why = f"the traffic stood still {len(stood)} times, for up to {max(stood):.1f} s"
-        return replace(known, outcome=Verdict.FAIL, why=why)
-    if not moved and standing.passes(error_rate, profile, more):
-        return _explained(replace(known, outcome=Verdict.PASS), against.words)
-    if (not moved or standing.early < 0) and standing.fails(error_rate, profile, more):
-        return _explained(replace(known, outcome=Verdict.FAIL), against.words)
-    if over or standing.is_hopeless(more, error_rate, noise, profile):
-        undecided = replace(known, outcome=Verdict.INCONCLUSIVE)
-        return _explained(undecided, against.words, too_few=standing.n < profile.fails_after)
-    suspect = standing.n >= profile.fails_after - 1 and standing.mostly_below
-    fresh = Fresh.LINK if suspect and not _had_link(usable) else Fresh.CONNECTION
-    return _explained(replace(known, next_fresh=fresh), against.words)
+    def of(own: Sequence[_Like]) -> Decision:
+        standing = _stand(own, limit, noise, fresh_link, against.zone)
+        if against.levels is None:
+            on_levels, other_share = _fresh_levels(own, against)
+        else:
+            standing, on_levels, other_share = _on_levels(standing, own, limit, against.levels, error_rate, against)
+        moved = 0.0 if on_levels else _moved(own, error_rate)
+        known = replace(
+            start,
+            ratio=math.exp(standing.mean.mean),
+            interval=_interval(standing, error_rate),
+            connections=standing.n,
+            below=standing.below,
+            disturbed=standing.disturbed,
+            noise=math.sqrt(standing.level.between),
+            carries=standing.level.margin_after(standing.n + more, error_rate),
+            levels=on_levels,
+            other_share=other_share,
+            ambiguous=standing.ambiguous,
+            moved=moved,
+        )
+        if len(stood := _standstills(shown)) >= STANDSTILLS:
+            why = f"the traffic stood still {len(stood)} times, for up to {max(stood):.1f} s"
+            return replace(known, outcome=Verdict.FAIL, why=why)
+        if not moved and standing.passes(error_rate, profile, more):
+            return _explained(replace(known, outcome=Verdict.PASS), against.words)
+        if (not moved or standing.early < 0) and standing.fails(error_rate, profile, more):
+            return _explained(replace(known, outcome=Verdict.FAIL), against.words)
+        lasting = moved and standing.n >= 2 * profile.fails_after
+        if over or lasting or standing.is_hopeless(more, error_rate, noise, profile):
+            undecided = replace(known, outcome=Verdict.INCONCLUSIVE)
+            return _explained(undecided, against.words, too_few=standing.n < profile.fails_after)
+        suspect = standing.n >= profile.fails_after - 1 and standing.mostly_below
+        fresh = Fresh.LINK if suspect and not _had_link(own) else Fresh.CONNECTION
+        return _explained(replace(known, next_fresh=fresh), against.words)
+
+    # Earlier connections than the baseline has may be lower, so a link passes with them, but does not fail.
+    if len(usable) < len(alike) and (found := of(alike)).outcome is Verdict.PASS:
+        return found
+    if usable:
+        return of(usable)
+    why = f"none of {len(connections)} attempts gave a value" if connections else "nothing was measured yet"
+    if not all(one.ended for one in starts):
+        why = f"{why}: the start lasted longer than the connections"
+    elif shown:
+        last = shown[-1]
+        had_s = (last.traffic_before_s or 0.0) + last.traffic_seconds
+        earlier_s = against.course.earlier_s((last.number or 0) + 1, had_s)
+        least_s = earlier_s - EARLIER_S if against.course.is_flat else earlier_s
+        over = over or least_s > more * max(profile.connection_s, next_s)
+        why = (
+            f"nothing can be compared: the baseline was measured after {had_s + earlier_s:.0f} s of other traffic, this"
+            f" run after {had_s:.0f} s; run the tests before this one, too, or accept runs of this test alone"
+        )
+    return replace(start, outcome=Verdict.INCONCLUSIVE if over else None, why=why)
 
 
 def _standstills(connections: Sequence[Connection]) -> list[float]:
@@ -310,7 +322,7 @@ def _alike(connections: Sequence[Connection], course: Course) -> list[_Like]:
         if reading and there:
             by = math.exp(-there.above)
             own = reading._replace(mean=reading.mean * by, level=reading.level * by)
-            found.append(_Like(one, own, there.beyond))
+            found.append(_Like(one, own, there))
     return found
 
 
@@ -319,7 +331,7 @@ def _moved(usable: Sequence[_Like], error_rate: float) -> float:
 
     Connections beyond these places may differ from the others, or all may follow a line. Only their own noise counts.
     """
-    n, late = len(usable), [float(one.beyond) for one in usable]
+    n, late = len(usable), [float(one.there.beyond) for one in usable]
     if n < 4 or not any(late):
         return 0.0
     values = _levels_of(usable)
@@ -354,7 +366,7 @@ def _stand(usable: Sequence[_Like], limit: Bitrate, noise: Noise, fresh_link: bo
         below=sum(mean < 0 for mean in means),
         disturbed=sum(disturbances),
         outlasted=not fresh_link or math.fsum(means[first:]) < 0,
-        early=math.fsum(mean for mean, one in zip(means, usable, strict=True) if not one.beyond),
+        early=math.fsum(mean for mean, one in zip(means, usable, strict=True) if not one.there.beyond),
     )
 
 
@@ -465,7 +477,8 @@ def _obstacle(known: Decision, words: Words, too_few: bool) -> str:
     if known.moved:
         moved = words.change(known.moved)
         moves = f"{'rise' if moved > 0 else 'fall'} by {percent(moved)}"
-        return f"the values {moves} with the traffic, and no connection of the baseline came so late"
+        more = "no connection of the baseline came so late; runs without a limit have more connections"
+        return f"the values {moves} with the traffic, and {more}"
     if known.ambiguous:
         low, high = words.ends
         other = f"a {words.worse} one on its {high} level"

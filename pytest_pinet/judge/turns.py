@@ -64,6 +64,8 @@ LOOKS = 6
 # One boot in this number may be odd: further from the others than ODD standard deviations.
 ODD_OF = 6
 ODD = 6.0
+# So many boots of each build must remain without the odd ones.
+LEAST_GOOD = 3
 # More connections in one boot tell less than another boot.
 MOST_CONNECTIONS = 6
 # A miss in so many turns of the build under test, and in none of the known-good build, is the fault of the build.
@@ -316,6 +318,9 @@ def judge_change(
         why = f"too few turns to compare the builds: {n}"
         return Difference(Relation.INCONCLUSIVE if over else Relation.GO_ON, why, n)
     known, odd = _without_odd(known, noise)
+    if odd and min(sum(boot.side is side for boot in known) for side in Side) < LEAST_GOOD:
+        why = f"too few turns to compare the builds: without an outlier, {'/'.join(sorted({b.side for b in odd}))} has"
+        return Difference(Relation.INCONCLUSIVE if over else Relation.GO_ON, f"{why} fewer than {LEAST_GOOD}", n)
     fit = _fit(known)
     own, freedom = _spread(fit, known, noise)
     spread = own / fit.weight

@@ -22,7 +22,7 @@ APART = 6.0
 EMPTY = 3.0
 # Closer levels do not matter. Rates that are further apart are no two levels: such a link has many.
 LEAST_GAP = 0.01
-MOST_GAP = 0.2
+MOST_GAP = 0.25
 # Goodput varies by this much at least.
 LEAST_SPREAD = 0.001
 # Each level has so many members, and at least this share of all.
@@ -130,10 +130,14 @@ class Explanation:
 
 
 def two_levels(baseline: Baseline) -> TwoLevels | None:
-    """Return the levels of the days of a baseline, or else of its boots, link-ups or connections; None without two."""
+    """Return the levels of the days of a baseline, or else of its boots, link-ups or connections; None without two.
+
+    If too few units show the lower level, its connections are counted in their place.
+    """
     of_runs = split([value for own in _units(baseline, Unit.CONNECTION).values() for value in own], Unit.CONNECTION)
     if of_runs is None:
         return None
+    longest = Unit.CONNECTION
     for unit in (Unit.DAY, Unit.BOOT, Unit.LINK_UP):
         units = _units(baseline, unit)
         several = [own for own in units.values() if len(own) > 1]
@@ -145,7 +149,8 @@ def two_levels(baseline: Baseline) -> TwoLevels | None:
         by_chance = math.prod(low ** len(own) + (1 - low) ** len(own) for own in several)
         if found is not None:
             return replace(found, proven=by_chance < BY_CHANCE)
-    return of_runs
+        longest = unit if longest is Unit.CONNECTION and several else longest
+    return replace(of_runs, unit=longest, proven=longest is Unit.CONNECTION)
 
 
 def _units(baseline: Baseline, unit: Unit) -> dict[tuple[str | int, ...], list[float]]:

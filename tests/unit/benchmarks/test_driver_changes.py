@@ -27,7 +27,7 @@ def test_a_change_below_the_limits_is_named() -> None:
 
 def test_a_change_beyond_the_limits_has_its_worst_window_and_its_function() -> None:
     found = compared(471.0, 4700.0)
-    assert exact(found) == Finding("slower", "+6.7% in frame-60-rx: `gem_rx [macb]` 151.00 -> 471.00 in frame-60-rx")
+    assert exact(found) == Finding("slower", "+6.7% in frame-60-rx: `gem_rx [macb]` 151.00 -> 471.00")
     assert goodput(found) == Finding("slower", "-11.3% in pktgen-60-rx")
     assert exact(compared(71.0)).outcome == "faster"
 

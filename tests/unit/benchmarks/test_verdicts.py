@@ -165,13 +165,16 @@ def test_the_page_names_the_promise_and_where_it_does_not_hold() -> None:
     text = text_on(
         cell("quiet", "0", "pinet, 8 days", **{"pass": 600}),
         cell("days 2 %", "1", "pinet, 8 days", **{"fail": 11, "inconclusive": 39, "pass": 550}),
+        cell("s3", "0", "pinet, 8 days", **{"fail": 18, "pass": 582}),
         cell("days 2 %", "0", "pinet, 1 day", **{"fail": 80, "pass": 520}),
         cell("quiet", STALL, "pinet, 8 days", **{"pass": 300, "fail": 300}),
         cell("quiet", STALL, "soak, 8 days", **{"pass": 6, "fail": 594}),
         cell("one day in four", "0", "pinet, 8 days", **{"fail": 20, "pass": 580}),
     )
-    assert "1 of 2 simulated cases keep this promise" in " ".join(text.split())
-    assert "up to 1.8 % are wrong (days 2 %, 1 % slower, baseline of 8 days)" in text
+    # 11 of 600 may be chance, 18 are not.
+    assert "2 of 3 simulated cases keep this promise" in " ".join(text.split())
+    assert "More than 1 % were counted in 2 of these 3 cases" in text
+    assert "up to 3.0 % are wrong (s3, model of an IRQ lottery in a drifting lab, unchanged, baseline" in text
     assert "1 of 1 cases of links that the judge was not made for: up to 3.3 % are wrong" in text
     assert "fewer days than the link needs, up to 13.3 % are wrong (days 2 %, unchanged, baseline of 1 day)" in text
     assert "passes up to 50 % of the gates without a flag, `soak` up to 1 %." in text

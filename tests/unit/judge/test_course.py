@@ -68,8 +68,9 @@ def test_throttling_that_the_baseline_knows_is_no_regression() -> None:
 
 def test_later_connections_than_the_baseline_has_clear_no_suspicion_if_they_differ() -> None:
     only_first = baseline([FIRST_LOW[:1]] * 8)
-    ruling, _ = gated([rate * 0.95 for rate in FIRST_LOW], only_first)
-    assert ruling.judgement.verdict is Verdict.INCONCLUSIVE
+    ruling, count = gated([rate * 0.95 for rate in FIRST_LOW], only_first)
+    # More traffic would not tell: it has no counterpart either.
+    assert (ruling.judgement.verdict, count) == (Verdict.INCONCLUSIVE, 6)
     assert "rise by 4" in ruling.judgement.reason
     assert "no connection of the baseline came so late" in ruling.judgement.reason
 
@@ -77,14 +78,27 @@ def test_later_connections_than_the_baseline_has_clear_no_suspicion_if_they_diff
 def test_a_run_that_rises_all_the_time_clears_no_suspicion() -> None:
     rising = [940 * 0.95 * math.exp(0.006 * at) for at in range(20)]
     ruling, _ = gated(rising, baseline([(940.0,) * 3] * 6))
-    assert ruling.judgement.verdict is not Verdict.MARGINAL
+    assert ruling.judgement.verdict is Verdict.FAIL
 
 
-def test_connections_before_all_of_the_baseline_do_not_count() -> None:
+def test_a_run_without_counterparts_passes_and_never_fails() -> None:
     """The test of the baseline was the second one of its run, and is the only one today."""
     later = baseline([(940.0,) * 3] * 6, ((4, 9), (5, 12), (1, 15)))
-    ruling, count = gated([700.0, 700.0, 700.0, 940.0], later)
-    assert (ruling.judgement.verdict, count) == (Verdict.PASS, 4)
+    for rates, end in (([940.0], (Verdict.PASS, 1)), ([700.0] * 3 + [940.0], (Verdict.PASS, 4))):
+        ruling, count = gated(rates, later)
+        assert (ruling.judgement.verdict, count) == end
+    assert gated([940 * 0.95], later)[0].judgement.verdict is Verdict.FAIL
+
+
+def test_a_test_far_before_all_of_the_baseline_needs_the_traffic_before_it() -> None:
+    for after_s, end in ((81, Verdict.PASS), (141, Verdict.INCONCLUSIVE)):
+        late = baseline([(940.0,) * 3] * 6, ((28, after_s), (29, after_s + 3), (30, after_s + 6)))
+        ruling, count = gated([940.0], late)
+        assert (ruling.judgement.verdict, count) == (end, 18 if end is Verdict.PASS else 1)
+    assert "the baseline was measured after 141 s of other traffic, this run after 3 s" in ruling.judgement.reason
+    # A board that throttles is not compared with itself before it was hot.
+    throttling = baseline([(865.0, 850.0, 835.0)] * 6, ((4, 9), (5, 12), (6, 15)))
+    assert gated([940.0, 940.0, 940.0, 865.0], throttling)[1] == 4
 
 
 def test_a_place_counts_as_the_first_unless_its_connections_certainly_differ() -> None:

@@ -132,6 +132,16 @@ def test_the_only_boot_of_b_that_is_like_a_is_no_outlier() -> None:
     assert "outlier" not in found.why
 
 
+def test_three_boots_of_each_build_remain_without_an_outlier() -> None:
+    levels = {Side.A: iter([940.0, 941.0, 940.5, 940.7]), Side.B: iter([940.2, 800.0, 940.6, 940.4])}
+    made = [Boot(side(at), at, (next(levels[side(at)]) * 1e6,)) for at in range(8)]
+    found = judge_change(made[:6], ChangeRules(noise=CALIBRATED))
+    assert (found.result, found.why) == (
+        Relation.GO_ON, "too few turns to compare the builds: without an outlier, B has fewer than 3",
+    )  # fmt: skip
+    assert end(made, CALIBRATED) == (Relation.SAME, 8)
+
+
 def test_an_obvious_difference_needs_six_boots_without_calibration() -> None:
     assert end(boots(1, -0.3, 0.003, 0.005), UNKNOWN) == (Relation.SLOWER, LEAST_BOOTS)
 

@@ -80,11 +80,20 @@ def test_no_more_days_are_missing_for_a_link_that_the_gate_judges() -> None:
     assert days_for_tolerance(days, Tolerance(Share(0.03))) is None
 
 
-@pytest.mark.parametrize(("apart", "unit"), [(0.17, Unit.CONNECTION), (0.19, None)])
+@pytest.mark.parametrize(("apart", "unit"), [(0.21, Unit.CONNECTION), (0.23, None)])
 def test_rates_that_are_far_apart_are_no_two_levels(apart: float, unit: Unit | None) -> None:
-    """The greatest distance is 0.2 in logarithms: 18 %."""
+    """The greatest distance is 0.25 in logarithms: 22 %."""
     found = two_levels(of_connections(apart, random.Random(1)))
     assert (None if found is None else found.unit) is unit
+
+
+def test_a_level_of_a_single_boot_is_one_of_boots() -> None:
+    """Its connections are too many for chance, so today's, too, are one draw of boots and not several."""
+    own = baseline([[HIGH] * 3] * 7 + [[HIGH * 0.8] * 3])
+    found = two_levels(own)
+    assert found is not None
+    assert (found.unit, found.lower, found.count, found.proven) == (Unit.DAY, 3, 24, False)
+    assert gate(own, lambda _: HIGH * 0.8, random.Random(1)).verdict is Verdict.INCONCLUSIVE
 
 
 def test_days_on_two_levels_are_recognised() -> None:
