@@ -61,8 +61,8 @@ PAGE = """# What the gate's verdicts are worth
 **Against a baseline, at most 1 % of the verdicts are wrong (`--error-rate`), calibrated or not, if the baseline spans
 eight days and has seen the levels of the link, or if the days of the link differ by at most 0.8 %.** {kept} of {sure}
 simulated cases keep this promise ([counted with which rules](#how-the-cases-are-counted)). A case is a link with a
-change of its speed, judged in 600 gates or more; it breaks the promise if its whole 95 % interval is above 1 %. You need
-not wait eight days: [`pinet gate`](../how-to/gate-a-change.md) measures two builds in turn and answers at once.
+change of its speed, judged in 600 gates or more; it breaks the promise if its whole 95 % interval is above 1 %. You
+need not wait eight days: [`pinet gate`](../how-to/gate-a-change.md) measures two builds in turn and answers at once.
 
 ## Where more verdicts are wrong
 

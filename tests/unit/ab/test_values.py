@@ -69,6 +69,13 @@ def series_of(
     return found
 
 
+def test_the_notes_of_all_turns_are_told() -> None:
+    found = series_of(1.0, 1.0)
+    turn, at_s, one = found.turns[0]
+    found.turns[0] = turn, at_s, one.replace(notes=("a turn began its traffic too hot",))
+    assert found.record().notes == ("a turn began its traffic too hot",)
+
+
 def test_an_unchanged_build_passes_every_value() -> None:
     found = series_of(1.0, 1.0).record()
     assert found.verdict is Verdict.PASS

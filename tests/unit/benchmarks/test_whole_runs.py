@@ -67,6 +67,20 @@ def test_each_connection_has_its_number_the_age_of_the_boot_and_the_traffic_befo
     assert BOOT_S + 2 < first < BOOT_S + 5
 
 
+def test_both_states_of_a_pair_leave_from_the_same_source_port() -> None:
+    ports: list[tuple[str, int]] = []
+
+    def look(at: Moment) -> float:
+        if (at.side, at.port) not in ports:
+            ports.append((at.side, at.port))
+        return 1.0
+
+    SimulatedLab(Kind(look), random.Random(1)).compare(0)
+    of_a, of_b = ([port for own, port in ports if own == side] for side in "AB")
+    assert sorted(of_a) == sorted(of_b)
+    assert len(set(of_a)) == len(of_a) > 1
+
+
 def test_the_behaviours_see_what_the_links_depend_on() -> None:
     seen: list[Moment] = []
 

@@ -160,6 +160,38 @@ def test_a_day_has_at_most_three_runs_beside_other_days() -> None:
     assert [one.runs for one in accepted(many[:6]).baseline.sessions] == [6]
 
 
+def several(night: RunRecord, places: Sequence[tuple[int, float, float]]) -> RunRecord:
+    """Return the run with connections of these numbers since the link-up, traffic before them, and goodput (Mbit/s)."""
+    (one,) = night.results[0].directions["tx"].connections
+    own = [
+        replace(one, number=number, traffic_before_s=before_s, goodput_bps=mbps * 1e6)
+        for number, before_s, mbps in places
+    ]
+    return with_result(night, directions={"tx": night.results[0].directions["tx"].replace(connections=own)})
+
+
+def test_the_newest_runs_with_several_connections_are_kept() -> None:
+    """Gated runs that pass have one connection: later ones would have no counterpart after fifteen days."""
+    first = [several(one, ((1, 0, 941), (2, 3, 941), (3, 6, 941))) for one in nights(5)]
+    assert [one.day for one in accepted([*first, *nights(20, begin=5)]).baseline.sessions if one.runs == 3] == [
+        BEGINS.date() + timedelta(days=number) for number in (2, 3, 4)
+    ]
+
+
+def test_a_link_up_counts_once_in_the_value() -> None:
+    """A low link-up has more connections: its run takes longer to be judged."""
+    low = several(moved(day(5), hours=1), ((1, 0, 841), (2, 3, 841), (3, 6, 841)))
+    high = several(with_result(day(5), link_up="9"), ((1, 0, 941),))
+    assert accepted([*nights(5), high, low]).baseline.value.bps == pytest.approx((5 * 941.1 + 891) / 6 * 1e6, rel=1e-3)
+
+
+def test_the_link_up_of_a_suspicion_is_one_of_its_own() -> None:
+    night = several(with_result(day(5), link_up="9"), ((1, 0, 941), (2, 3, 941), (1, 6, 901)))
+    own = accepted([*nights(5), night]).baseline.sessions[5:]
+    assert [(one.number, one.runs) for one in own] == [(1, 2), (1, 1)]
+    assert own[0].link_up != own[1].link_up
+
+
 def test_a_baseline_numbers_boots_and_link_ups() -> None:
     places = [("a1", "2"), ("a1", "2"), ("a1", "4"), ("b2", "2"), ("", "")]
     runs = [
