@@ -19,7 +19,7 @@ from benchmarks.driver_changes.table import load, table
 from pytest_pinet.tree.builder import small_config
 from tools.site.commands import commands
 from tools.site.docstrings import errors, fixtures, gate_calls, hooks, public_names
-from tools.site.exact_boards import exact_boards_table
+from tools.site.exact_boards import exact_boards_table, own_windows_table
 from tools.site.metrics import evidence, junit, openmetrics_families
 from tools.site.mistakes import mistakes
 from tools.site.options import environment, options
@@ -33,6 +33,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "lab-file": lab_file,
     "results": results,
     "exact-boards": exact_boards_table,
+    "own-windows": own_windows_table,
     "small-config": lambda: f"```kconfig\n{small_config().text}```",
     "bisection": lambda: "\n".join(bisection.table()),
     "driver-changes": lambda: "\n".join(table(CHANGES, load())),

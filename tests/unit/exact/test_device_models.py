@@ -16,7 +16,7 @@ from pytest_pinet.exact import device_models
 from pytest_pinet.exact.board import NICS
 from pytest_pinet.exact.device_models import model_for
 from pytest_pinet.exact.measure import exact_boards
-from pytest_pinet.exact.qemu import Qemu
+from pytest_pinet.exact.qemu import Qemu, compiled
 
 BOARDS = exact_boards()
 GENET = BOARDS["genet"]
@@ -67,6 +67,14 @@ def test_a_driver_that_does_everything_wrong_leads_no_model_out_of_its_buffers(s
 
 def test_genet_serves_drivers_that_use_the_default_ring_and_drivers_that_use_ring_0(tmp_path: Path) -> None:
     assert said_by_driver("genet_rings.c", "genet.c", tmp_path) == "both layouts work\n"
+
+
+def test_the_hash_of_a_model_knows_each_of_its_sources() -> None:
+    sources = {"model.c": b'#include "cable.h"\n', "cable.h": b"int one;\n"}
+    other = {**sources, "cable.h": b"int two;\n"}
+    first, second = (compiled(own, 1) for own in (sources, other))
+    assert first != second
+    assert compiled(sources, 1) == first
 
 
 @pytest.mark.parametrize("source", sorted(SOURCES.iterdir()), ids=lambda path: path.name)
