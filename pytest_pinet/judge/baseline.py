@@ -7,11 +7,12 @@ heat a board, so a connection is compared with the connection of the baseline at
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import NamedTuple
 
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.spread import UNKNOWN, Noise
 from pytest_pinet.judge.statistics import logarithms, student, variance
@@ -23,11 +24,16 @@ ALIKE_S = 1.5
 # A place may be so much traffic earlier (s) than all of a baseline whose places do not differ: boards that throttle do
 # so after more traffic.
 EARLIER_S = 30.0
+# Runs are alike if the traffic before them differs by less than a factor of about 1.4; less than this (s) is none.
+LIKE_S = 3.0
 # Places differ if this many runs or more show it, with this probability of error on both sides together.
 RUNS_OF_PLACE = 3
 ERROR = 0.01
 # The lowest standard deviation of a difference between two connections of one run.
 FLOOR = 0.0035
+
+
+_Place = tuple[int, int, int]
 
 
 class Step(NamedTuple):
@@ -88,20 +94,25 @@ class Course:
 
 def course_of(baseline: Baseline) -> Course:
     """Return the course of a baseline. A place counts as the first one unless its runs certainly differ."""
-    # The connections of each run by their number since the link-up, and by their number in the run.
-    runs: list[dict[tuple[int, int], float]] = []
-    before_s: dict[tuple[int, int], int] = {}
-    last = RunPlace()
+    # The connections of each run by their number since the link-up, their number in the run, and the traffic before it.
+    runs: list[tuple[str, dict[_Place, float]]] = []
+    before_s: dict[_Place, int] = {}
+    last, began_s = RunPlace(), 0
     for place, run in baseline.placed:
         if not runs or place.boot_of_day != last.boot_of_day or place.traffic_before_s <= last.traffic_before_s:
-            runs.append({})
-        key = place.number, len(runs[-1])
-        runs[-1][key], last = math.log(run.bps), place
+            runs.append((place.day, {}))
+            began_s = place.traffic_before_s
+        values = runs[-1][1]
+        key = place.number, len(values), round(math.log2(1 + began_s / LIKE_S))
+        values[key], last = math.log(run.bps), place
         before_s[key] = min(place.traffic_before_s, before_s.get(key, place.traffic_before_s))
     if not runs:
         return Course()
     first = min(before_s, key=lambda key: (before_s[key], key))
-    apart = {key: [run[key] - run[first] for run in runs if first in run and key in run] for key in before_s}
+    # Places without a run in common, such as those of a test that is not always the first one, are paired by their day.
+    of_days = [_means(own) for own in grouped(runs).values()]
+    apart = {key: _apart(key, first, [one for _, one in runs]) for key in before_s}
+    apart |= {key: _apart(key, first, of_days) for key, own in apart.items() if len(own) < RUNS_OF_PLACE}
     known = {key: own for key, own in apart.items() if key == first or len(own) >= RUNS_OF_PLACE}
     freedom = sum(len(own) - 1 for key, own in known.items() if key != first)
     squares = math.fsum(variance(own) * (len(own) - 1) for own in known.values() if len(own) > 1)
@@ -111,6 +122,17 @@ def course_of(baseline: Baseline) -> Course:
         above, least = fmean(own), student(1 - ERROR / 2, max(freedom, 1)) * sd / math.sqrt(len(own))
         steps.append(Step(key[0], before_s[key], above if abs(above) > least else 0.0))
     return Course(tuple(steps))
+
+
+def _means(runs: Iterable[Mapping[_Place, float]]) -> dict[_Place, float]:
+    """Return the mean of each place of the runs of a day."""
+    each: dict[_Place, list[float]] = grouped(item for one in runs for item in one.items())
+    return {key: fmean(values) for key, values in each.items()}
+
+
+def _apart(key: _Place, first: _Place, both: Iterable[Mapping[_Place, float]]) -> list[float]:
+    """Return by how much a place lies above the first one, wherever both were measured."""
+    return [one[key] - one[first] for one in both if first in one and key in one]
 
 
 def without_course(baseline: Baseline, course: Course) -> Baseline:

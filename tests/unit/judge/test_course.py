@@ -66,6 +66,19 @@ def test_throttling_that_the_baseline_knows_is_no_regression() -> None:
     assert gated([940 * 0.95, 865 * 0.95], throttled)[0].judgement.verdict is Verdict.FAIL
 
 
+def test_places_without_a_run_in_common_are_compared_by_their_days() -> None:
+    """On some days, another test heats the board first: its runs begin after 36 s of traffic."""
+    rates, where = [], []
+    for day in range(8):
+        for rate, place in ((940.0, (1, 0)), (902.0, (2, 36 + day % 3))):
+            rates.append(Bitrate.mbps(rate * (1 + 0.0005 * (day % 3))))
+            where.append(RunPlace(f"2026-11-{day + 1:02}", f"{day}-{rate}", "1", *place))
+    own = Baseline(Bitrate.mbps(940), tuple(rates), places=tuple(where))
+    assert [step.above for step in course_of(own).usual] == pytest.approx([0.0, math.log(902 / 940)], abs=1e-4)
+    for rate, verdict in ((902.0, Verdict.PASS), (902 * 0.95, Verdict.FAIL)):
+        assert gated([rate], own, begin=2, before_s=36)[0].judgement.verdict is verdict
+
+
 def test_later_connections_than_the_baseline_has_clear_no_suspicion_if_they_differ() -> None:
     only_first = baseline([FIRST_LOW[:1]] * 8)
     ruling, count = gated([rate * 0.95 for rate in FIRST_LOW], only_first)
