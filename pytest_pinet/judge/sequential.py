@@ -234,6 +234,7 @@ def decide(
     over = more < 1 or broken >= 2 * profile.fails_after
     flagged = tuple(sorted(flag for one in connections for flag in flags(one)))
     start = Decision(None, "", seconds=spent, flagged=flagged, start_s=start_s, next_s=next_s)
+    stood = _standstills(shown)
 
     def of(own: Sequence[_Like]) -> Decision:
         standing = _stand(own, limit, noise, fresh_link, against.zone)
@@ -256,7 +257,7 @@ def decide(
             ambiguous=standing.ambiguous,
             moved=moved,
         )
-        if len(stood := _standstills(shown)) >= STANDSTILLS:
+        if len(stood) >= STANDSTILLS:
             why = f"the traffic stood still {len(stood)} times, for up to {max(stood):.1f} s"
             return replace(known, outcome=Verdict.FAIL, why=why)
         if not moved and standing.passes(error_rate, profile, more):
@@ -271,8 +272,8 @@ def decide(
         fresh = Fresh.LINK if suspect and not _had_link(own) else Fresh.CONNECTION
         return _explained(replace(known, next_fresh=fresh), against.words)
 
-    # Earlier connections than the baseline has may be lower, so a link passes with them, but does not fail.
-    if len(usable) < len(alike) and (found := of(alike)).outcome is Verdict.PASS:
+    # Earlier connections than the baseline has may be lower: a link passes with them, but their level makes none fail.
+    if len(usable) < len(alike) and ((found := of(alike)).outcome is Verdict.PASS or len(stood) >= STANDSTILLS):
         return found
     if usable:
         return of(usable)

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_pinet.judge.baseline import Course, Step
 from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.level import blind_spots, find_dips, unseen_share
 from pytest_pinet.judge.measurement import fitted
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.sequential import Decision, decide
+from pytest_pinet.judge.sequential import Against, Decision, decide
 from pytest_pinet.judge.spread import Noise
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.quantities import Bitrate
@@ -96,9 +97,9 @@ def with_standstills(*seconds: float, excluded: str = "") -> Connection:
     return replace(one, flows=(found,), excluded=excluded)
 
 
-def decided(*connections: Connection) -> Decision:
+def decided(*connections: Connection, against: Against = Against()) -> Decision:
     profile = fitted(PROFILES["fast"], 61)
-    return decide(connections, Bitrate(9.3e6), Noise(0.01, 20, 0.01), profile)
+    return decide(connections, Bitrate(9.3e6), Noise(0.01, 20, 0.01), profile, against=against)
 
 
 def test_traffic_that_stands_still_twice_fails_though_its_rate_is_far_above_the_limit() -> None:
@@ -106,6 +107,9 @@ def test_traffic_that_stands_still_twice_fails_though_its_rate_is_far_above_the_
     assert found.outcome is Verdict.FAIL
     assert found.why == "the traffic stood still 2 times, for up to 11.6 s"
     assert decided(with_standstills(7.0), with_standstills(7.0)).outcome is Verdict.FAIL
+    # Also if the connections of the baseline came after more traffic.
+    early = replace(with_standstills(11.6, 6.4), number=1, traffic_before_s=0.0)
+    assert decided(early, against=Against(course=Course((Step(4, 9.0, 0.0),)))).outcome is Verdict.FAIL
 
 
 def test_one_standstill_gets_another_connection_although_a_connection_lasts_a_bit_longer_than_planned() -> None:
