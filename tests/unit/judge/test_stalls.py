@@ -22,6 +22,7 @@ from pytest_pinet.model.verdict import Verdict
 from tests.support.judge_connections import connection_of, steady, with_dips
 
 RATE = 930e6
+FLAT = Course()
 
 
 @given(
@@ -97,9 +98,9 @@ def with_standstills(*seconds: float, excluded: str = "") -> Connection:
     return replace(one, flows=(found,), excluded=excluded)
 
 
-def decided(*connections: Connection, against: Against = Against()) -> Decision:
+def decided(*connections: Connection, course: Course = FLAT) -> Decision:
     profile = fitted(PROFILES["fast"], 61)
-    return decide(connections, Bitrate(9.3e6), Noise(0.01, 20, 0.01), profile, against=against)
+    return decide(connections, Bitrate(9.3e6), Noise(0.01, 20, 0.01), profile, against=Against(course=course))
 
 
 def test_traffic_that_stands_still_twice_fails_though_its_rate_is_far_above_the_limit() -> None:
@@ -109,7 +110,7 @@ def test_traffic_that_stands_still_twice_fails_though_its_rate_is_far_above_the_
     assert decided(with_standstills(7.0), with_standstills(7.0)).outcome is Verdict.FAIL
     # Also if the connections of the baseline came after more traffic.
     early = replace(with_standstills(11.6, 6.4), number=1, traffic_before_s=0.0)
-    assert decided(early, against=Against(course=Course((Step(4, 9.0, 0.0),)))).outcome is Verdict.FAIL
+    assert decided(early, course=Course((Step(4, 9, 0.0),))).outcome is Verdict.FAIL
 
 
 def test_one_standstill_gets_another_connection_although_a_connection_lasts_a_bit_longer_than_planned() -> None:
