@@ -26,6 +26,8 @@ _KERNEL, _PHYSICAL = 1 << 63, 1 << 36
 _START = "_text"
 # Mapping symbols mark where code or data begins, and name no function (ELF for the Arm 64-bit Architecture, 5.5.5).
 _MAPPING = ("$x", "$d")
+# Code behind the end of a section of the image (vmlinux.lds.S) is no function of it, such as compiled programs of BPF.
+_ENDS = ("_etext", "_einittext", "__exittext_end", "__inittext_end")
 # The index of the traffic program. Code before the first function of the kernel has -1.
 _USER_INDEX = -2
 # Plugin and counter begin and end some instructions apart: of all together, and of each short window.
@@ -129,17 +131,18 @@ def _symbols(lines: Iterator[str]) -> tuple[list[tuple[int, Function]], int]:
         address = int(words[0], 16)
         if words[1:] == [_START]:
             start = address
-        function = Function(words[2].strip("[]") if len(words) > 2 else "", words[1])
+        name = UNKNOWN if words[1] in _ENDS else words[1]
+        function = Function(words[2].strip("[]") if len(words) > 2 else "", name)
         other = found.get(address)
         if other is None or _rank(function) < _rank(other):
             found[address] = function
     raise LabError("the list of functions of the exact board is incomplete")
 
 
-def _rank(function: Function) -> tuple[int, int, str]:
-    """Sort the names of one address: the plainest name first (memset before __pi_memset)."""
+def _rank(function: Function) -> tuple[bool, int, int, str]:
+    """Sort the names of one address: the plainest name first (memset before __pi_memset), the end of others last."""
     name = function.name
-    return (len(name) - len(name.lstrip("_")), len(name), name)
+    return (name == UNKNOWN, len(name) - len(name.lstrip("_")), len(name), name)
 
 
 def read_counts(data: bytes) -> list[dict[int, int]]:

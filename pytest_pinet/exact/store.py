@@ -18,7 +18,7 @@ from pytest_pinet.emulated.image import cache, locked
 from pytest_pinet.model.exact import ExactBoot, MadeExactBoot
 
 # A change of the JSON form, or of the names of functions, makes all cached boots invalid.
-VERSION = 3
+VERSION = 4
 _BOOT = TypeAdapter(ExactBoot)
 # Boots that the cache keeps; each has about 100 kB.
 KEPT = 200

@@ -115,6 +115,15 @@ def test_counts_belong_to_the_function_before_the_address() -> None:
     assert found == {Function("", USER): 7, MEMSET: 21, RECEIVE: 30, Function("", "[unknown]"): 2}
 
 
+def test_code_behind_the_end_of_a_section_has_no_function() -> None:
+    """Programs of BPF lie behind the kernel image. A function that begins where a section ends is one."""
+    ends = "ffff800008010400 _etext\nffff800008020000 _sinittext\nffff800008030000 _einittext\n"
+    results = read_results(TEXT.replace("ffff80007a000000 $x", f"{ends}ffff80007a000000 $x"))
+    counts = {0xFFFF800008010404: 5, 0xFFFF800008030004: 7, 0xFFFF8000087F0000: 1}
+    found = by_function(counts, results, Places(results, 0x40200000))
+    assert found == {Function("", "net_rx_action"): 5, Function("", "[unknown]"): 8}
+
+
 def test_counts_at_physical_addresses_belong_to_the_kernel_image() -> None:
     results = read_results(TEXT)
     counts = {0x40210004: 5, 0xFFFF800008010004: 20}
