@@ -317,6 +317,14 @@ NICS: Mapping[str, ExactNic] = {
         "ax88179",
         (MULTICAST, *_HALTS),
     ),
+    "ax88772b": _usb(
+        "asix",
+        "ax88772b",
+        ("mii", "usbnet", "ax88796b", "asix"),
+        r"(__|reset_)?asix_|ax88(172|178|772)|marvell_(led_status|phy_init)$|rtl8211cl_phy_init$" + _USBNET,
+        "ax88772",
+        (MULTICAST, *_HALTS),
+    ),
     "lan7800": _usb(
         "lan78xx",
         "lan7800",
@@ -386,6 +394,7 @@ PARTS: Mapping[ExactMachine, tuple[str, ...]] = {
         "rtl8153",
         "rtl8156b",
         "ax88179",
+        "ax88772b",
         "lan7800",
         "lan9514",
         "cdc",
