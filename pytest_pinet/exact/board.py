@@ -323,8 +323,8 @@ NICS: Mapping[str, ExactNic] = {
         ("mii", "usbnet", "ax88796b", "asix"),
         r"(__|reset_)?asix_|ax88(172|178|772)|marvell_(led_status|phy_init)$|rtl8211cl_phy_init$" + _USBNET,
         "ax88772",
-        # The driver asks its PHY each second, which takes it 5 ms over USB. In the longer windows fault-short (the driver
-        # writes a message for each fault) and fault-stall, it depends on the binary how many turns this meets.
+        # The driver asks its PHY each second, which takes 5 ms over USB. In the longer windows fault-short (a message
+        # of the driver for each fault) and fault-stall, it depends on the binary how many turns this meets.
         (MULTICAST, "fault-checksum", "fault-overrun"),
     ),
     "lan7800": _usb(
