@@ -43,8 +43,8 @@ def boards_for(files: tuple[str, ...], lab_file: str, as_json: bool) -> None:
     FILE that drivers share, or unknown:   genet, macb, r8152
     FILE that no board executes:           none
 
-    drivers/net/usb/usbnet.c is of ax88179, smsc95xx and cdc; net/core/dev.c is shared; Documentation/, the code of
-    other processors and the drivers of other NICs are executed by none.
+    drivers/net/usb/usbnet.c is of ax88179, ax88772, smsc95xx and cdc; net/core/dev.c is shared; Documentation/, the
+    code of other processors and the drivers of other NICs are executed by none.
 
     If no board is left, nothing is printed (with --json: []), and the exit code is 0: there is nothing to gate.
     """

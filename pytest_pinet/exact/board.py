@@ -317,6 +317,16 @@ NICS: Mapping[str, ExactNic] = {
         "ax88179",
         (MULTICAST, *_HALTS),
     ),
+    "ax88772b": _usb(
+        "asix",
+        "ax88772b",
+        ("mii", "usbnet", "ax88796b", "asix"),
+        r"(__|reset_)?asix_|ax88(172|178|772)|marvell_(led_status|phy_init)$|rtl8211cl_phy_init$" + _USBNET,
+        "ax88772",
+        # The driver asks its PHY each second, which takes 5 ms over USB. In the longer windows fault-short (a message
+        # of the driver for each fault) and fault-stall, it depends on the binary how many turns this meets.
+        (MULTICAST, "fault-checksum", "fault-overrun"),
+    ),
     "lan7800": _usb(
         "lan78xx",
         "lan7800",
@@ -386,6 +396,7 @@ PARTS: Mapping[ExactMachine, tuple[str, ...]] = {
         "rtl8153",
         "rtl8156b",
         "ax88179",
+        "ax88772b",
         "lan7800",
         "lan9514",
         "cdc",

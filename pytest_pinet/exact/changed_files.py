@@ -15,8 +15,10 @@ SHARED = ("genet", "macb", "r8152")
 _PCI = r"drivers/pci/(?!controller/|endpoint/|switch/)|include/linux/pci.*\.h"
 # The files of each module that an exact board loads, as patterns of Linux 6.1 to 6.18.
 _MODULES: Mapping[str, str] = {
+    "asix": r"drivers/net/usb/(asix[._]|ax88172a\.)",
     "atlantic": r"drivers/net/ethernet/aquantia/",
     "ax88179_178a": r"drivers/net/usb/ax88179_178a\.",
+    "ax88796b": r"drivers/net/phy/ax88796b[._]",
     "bcm_phy_lib": r"drivers/net/phy/bcm-phy-lib\.|include/linux/brcmphy\.h",
     "broadcom": r"drivers/net/phy/(broadcom|bcm-phy-ptp)\.",
     "cdc_ether": r"drivers/net/usb/cdc_ether\.|include/(uapi/)?linux/usb/(cdc|rndis_host)\.h",

@@ -23,6 +23,7 @@ from pytest_pinet.errors import LabError
 PATCHES = Path(__file__).parent / "drivers"
 # The sources of each driver in the kernel's tree, and the Kbuild file for it. Empty: the tree's own.
 SOURCES: Mapping[str, tuple[str, str]] = {
+    "asix": ("drivers/net/usb", "obj-m := asix.o\nasix-y := asix_devices.o asix_common.o ax88172a.o\n"),
     # Its own Makefile finds headers only in the kernel's tree.
     "atlantic": ("drivers/net/ethernet/aquantia/atlantic", "ccflags-y += -I$(src)\ninclude $(src)/Makefile\n"),
     "ax88179_178a": ("drivers/net/usb", "obj-m := ax88179_178a.o\n"),

@@ -16,6 +16,7 @@ from tests.support.driver_builds import BUILD_TIMEOUT_S, driver_sources
 
 # Functions that handle each frame, by module. The file with the first one is changed at random.
 ON_PATH: Mapping[str, tuple[str, ...]] = {
+    "asix": ("asix_rx_fixup_internal", "asix_tx_fixup"),
     "atlantic": ("aq_ndev_start_xmit", "aq_vec_poll", "aq_ring_rx_clean", "aq_ring_tx_clean"),
     "ax88179_178a": ("ax88179_rx_fixup", "ax88179_tx_fixup"),
     "e1000e": ("e1000_receive_skb", "e1000_xmit_frame", "e1000_clean_tx_irq", "e1000_intr_msix_rx"),

@@ -256,6 +256,8 @@ def test_a_meaningless_change_moves_no_instruction_of_the_driver(
         ("r8156", "r8152", "four-instructions-r8152-tx", "frame-1514-tx", "rtl8152_start_xmit"),
         ("ax88179", "ax88179_178a", "four-instructions-ax88179-rx", "frame-1514-rx", "ax88179_rx_fixup"),
         ("ax88179", "ax88179_178a", "four-instructions-ax88179-tx", "frame-1514-tx", "ax88179_tx_fixup"),
+        ("ax88772", "asix", "four-instructions-asix-rx", "frame-1514-rx", "asix_rx_fixup_internal"),
+        ("ax88772", "asix", "four-instructions-asix-tx", "frame-1514-tx", "asix_tx_fixup"),
         ("lan78xx", "lan78xx", "four-instructions-lan78xx-rx", "frame-1514-rx", "lan78xx_skb_return"),
         ("lan78xx", "lan78xx", "four-instructions-lan78xx-tx", "frame-1514-tx", "lan78xx_start_xmit"),
         ("smsc95xx", "smsc95xx", "four-instructions-smsc95xx-rx", "frame-1514-rx", "smsc95xx_rx_fixup"),
@@ -307,7 +309,8 @@ def test_the_functions_of_a_driver_are_known_by_their_names(
         lines = subprocess.run([f"{CROSS}nm", file], capture_output=True, text=True, check=True).stdout.splitlines()
         functions = {line.split()[-1].partition(".")[0] for line in lines if line.split()[-2] in "tT"} - {""}
         own = {function for function in functions if not function.startswith("$") and HELPERS.match(function) is None}
-        assert len(own) > 5
+        # ax88796b, the PHY of ASIX, has three.
+        assert len(own) > 2
         assert {function for function in own if re.match(NICS[name].functions, function) is None} == set()
 
 

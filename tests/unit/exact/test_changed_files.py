@@ -10,7 +10,7 @@ from pytest_pinet.exact.changed_files import _MODULES, SHARED, boards_for
 from pytest_pinet.exact.measure import exact_boards
 
 BOARDS = exact_boards()
-USB = ["r8152", "r8156", "ax88179", "lan78xx", "smsc95xx", "cdc"]
+USB = ["r8152", "r8156", "ax88179", "ax88772", "lan78xx", "smsc95xx", "cdc"]
 QEMU_BRIDGE = ["e1000e", "igb", "virtio-net", "e1000e-slot", "virtio-net-slot"]
 RPI_BRIDGE = ["r8169", "igc", "aqc"]
 
@@ -20,7 +20,11 @@ RPI_BRIDGE = ["r8169", "igc", "aqc"]
     [
         ("drivers/net/usb/r8152.c", ["r8152", "r8156"]),
         ("./drivers/net/usb/r8152.c", ["r8152", "r8156"]),
-        ("drivers/net/usb/usbnet.c", ["ax88179", "smsc95xx", "cdc"]),
+        ("drivers/net/usb/usbnet.c", ["ax88179", "ax88772", "smsc95xx", "cdc"]),
+        ("drivers/net/usb/asix_common.c", ["ax88772"]),
+        ("drivers/net/usb/asix.h", ["ax88772"]),
+        ("drivers/net/usb/ax88172a.c", ["ax88772"]),
+        ("drivers/net/phy/ax88796b.c", ["ax88772"]),
         ("drivers/net/mii.c", [name for name in USB if name != "lan78xx"]),
         ("drivers/usb/host/xhci-ring.c", USB),
         ("drivers/usb/core/urb.c", USB),
@@ -54,7 +58,7 @@ def test_code_that_drivers_share_and_an_unknown_file_have_three_boards(file: str
     "file",
     ["Documentation/networking/tcp.rst", "MAINTAINERS", ".mailmap", "net/core/a.rst", "arch/x86/net/bpf.c",
      "arch/arm64/boot/dts/broadcom/bcm2711-rpi-4-b.dts", "drivers/net/ethernet/mellanox/mlx5/core/en_rx.c",
-     "drivers/net/ethernet/intel/ice/Makefile", "drivers/net/usb/asix_devices.c", "drivers/net/phy/marvell.c",
+     "drivers/net/ethernet/intel/ice/Makefile", "drivers/net/usb/sr9700.c", "drivers/net/phy/marvell.c",
      "drivers/net/wireless/ath/ath10k/core.c", "drivers/gpu/drm/drm_drv.c", "drivers/usb/gadget/function/f_ncm.c",
      "drivers/usb/host/xhci-tegra.c", "fs/ext4/super.c", "net/bluetooth/hci_core.c", "tools/a.c", "sound/core/pcm.c"],
 )  # fmt: skip

@@ -145,6 +145,7 @@ def test_the_packaged_lab_has_the_default_boards() -> None:
         "r8152": (VIRT, "r8152"),
         "r8156": (VIRT, "r8152"),
         "ax88179": (VIRT, "ax88179_178a"),
+        "ax88772": (VIRT, "asix"),
         "lan78xx": (VIRT, "lan78xx"),
         "smsc95xx": (VIRT, "smsc95xx"),
         "cdc": (VIRT, "cdc_ether"),
