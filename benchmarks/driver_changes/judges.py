@@ -73,8 +73,13 @@ def exact(found: ExactChange) -> Finding:
 
 
 def goodput(found: ExactChange) -> Finding:
-    """Return what goodput and packets per second of the same boots say, without instructions and functions."""
-    timed = [one for one in found.windows if one.a.traffic != "frame"]
+    """Return what goodput and packets per second of the same boots say, without instructions and functions.
+
+    Windows that are unchanged differ by chance.
+    """
+    timed = [one for one in found.windows if one.a.traffic != "frame" and one.result is not Relation.SAME]
+    if not timed:
+        return Finding("same")
     worst = min(timed, key=lambda one: one.change / one.tolerance)
     if worst.change < -worst.tolerance:
         return Finding("slower", f"{worst.change:+.1%} in {worst.b.name}")

@@ -41,9 +41,9 @@ def judged(name: str, plain: Build, build: Build) -> Sequence[ResultRecord]:
 
 @pytest.mark.soak(
     "No driver that was built again without a change, with other options of the compiler, padding, places, objects and "
-    "words of the kernel, is slower on an exact board (210 rebuilds, spread over all boards).",
-    runs=210,
-    minutes=420,
+    "words of the kernel, is slower on an exact board (200 rebuilds, spread over all boards).",
+    runs=200,
+    minutes=400,
 )
 def test_a_driver_that_was_only_built_again_is_not_slower(soak_number: int, tmp_path: Path) -> None:
     name = NAMES[soak_number % len(NAMES)]

@@ -40,8 +40,14 @@ def _module_of(board: ExactBoard) -> str:
     return found[-1]
 
 
+# Boards that came after the counts in docs/contributing/soak.md: nothing is known of their rebuilds.
+UNCOUNTED = ("ax88772",)
 # The module that is built again, by board. Boards with a slot have the drivers of other boards.
-MODULES = {name: _module_of(board) for name, board in exact_boards().items() if not board.machine.slot}
+MODULES = {
+    name: _module_of(board)
+    for name, board in exact_boards().items()
+    if not board.machine.slot and name not in UNCOUNTED
+}
 # The compiler makes the same code with all of these at a place, because it counts each as one instruction.
 _PLACE = '\n\tasm_inline volatile("{}");\n'
 _FOUR = "nop\\n\\tnop\\n\\tnop\\n\\tnop"
