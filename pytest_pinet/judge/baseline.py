@@ -109,7 +109,7 @@ def course_of(baseline: Baseline) -> Course:
     if not runs:
         return Course()
     first = min(before_s, key=lambda key: (before_s[key], key))
-    # Places without a run in common, such as those of a test that is not always the first one, are paired by their day.
+    # Places without a run in common are paired by their day: a test is not always the first one of its run.
     of_days = [_means(own) for own in grouped(runs).values()]
     apart = {key: _apart(key, first, [one for _, one in runs]) for key in before_s}
     apart |= {key: _apart(key, first, of_days) for key, own in apart.items() if len(own) < RUNS_OF_PLACE}
