@@ -14,12 +14,10 @@ from pytest_pinet.exact import qemu as compiling
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.device_models import model_for
 from pytest_pinet.exact.measure import exact_boards
-from pytest_pinet.exact.qemu import PROGRAM, find_qemu, unpacked_folder
+from pytest_pinet.exact.qemu import PROGRAM, find_qemu
 
 BOARDS = exact_boards()
 GENET = BOARDS["genet"]
-# In the cache of this machine.
-UNPACKED = unpacked_folder()
 pytestmark = [
     pytest.mark.smoke,
     pytest.mark.emulated,
@@ -33,12 +31,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PINET_QEMU", raising=False)
 
 
-@pytest.mark.parametrize("newer", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["installed", "unpacked"])
-def test_a_qemu_proves_itself_once(newer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if newer:
-        if not UNPACKED.is_dir():
-            pytest.skip("run `pinet emulated qemu`")
-        monkeypatch.setenv("PINET_QEMU", str(UNPACKED))
+def test_this_qemu_proves_itself_once(monkeypatch: pytest.MonkeyPatch) -> None:
     qemu = find_qemu(GENET)
     model = model_for(GENET, qemu)
     assert model is not None
