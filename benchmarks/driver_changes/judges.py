@@ -67,9 +67,10 @@ def exact(found: ExactChange) -> Finding:
         share = _share(worst)
         # A window can be slower although its instructions are not more.
         how = f"goodput {worst.change:+.1%}" if missed and share < 0 else f"{share:+.1%}"
-        first = "".join(f": {_text(one)}" for one in explaining(worst.functions, worst.shift, worst.result)[:1])
-        return Finding("slower" if missed else "faster", f"{how} in {worst.b.name}{first}")
-    return Finding("changed" if _first(found) else "same", _first(found))
+        named = "".join(f": {_text(one)}" for one in explaining(worst.functions, worst.shift, worst.result)[:1])
+        return Finding("slower" if missed else "faster", f"{how} in {worst.b.name}{named}")
+    first = _first(found)
+    return Finding("changed" if first else "same", first)
 
 
 def goodput(found: ExactChange) -> Finding:

@@ -201,7 +201,7 @@ class AlternatingMeasuring:
         if self.is_measuring(call.item) and not series.decided:
             uneven = series.starts.wait(call.link.dut)
             record = self._plain.measure(replace(call, limits=()), probe)
-            record = record.replace(notes=(*record.notes, *uneven)) if uneven else record
+            record = record.replace(notes=(*record.notes, *uneven))
             boot = self.boots.of(call.link.combination.dut.node.name)[-1]
             series.add(boot.side, boot.turn.started_s, record)
             self.rounds.tested(call.item).add(series)

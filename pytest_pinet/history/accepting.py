@@ -110,10 +110,10 @@ def candidate(
         why = f"only {len(good)} usable runs, {least} are needed"
         return Candidate(trend.figure, None, why, refused)
     days = [list(of_day) for _, of_day in groupby(unchanged, key=_day)][-MOST_DAYS:]
-    kept = [point for of_day in days for point in of_day[-RUNS_OF_A_DAY if len(days) > 1 else -MOST_DAYS :]]
+    kept = {id(point) for of_day in days for point in of_day[-RUNS_OF_A_DAY if len(days) > 1 else -MOST_DAYS :]}
     # A gated run that passes at once has one connection, so the newest runs with later ones stay.
-    kept += [point for point in unchanged if len(placed[id(point)]) > 1][-RUNS_OF_PLACE:]
-    chosen = [point for point in unchanged if any(point is one for one in kept)]
+    kept.update([id(point) for point in unchanged if len(placed[id(point)]) > 1][-RUNS_OF_PLACE:])
+    chosen = [point for point in unchanged if id(point) in kept]
     places, runs = zip(*(one for point in chosen for one in placed[id(point)]), strict=True)
     show, found = trend.kind, Baseline(runs[0], runs, places=places)
     value, *each = (show.quantity(show.of_rate(rate.bps)) for rate in (figure_of(found), *runs))

@@ -76,8 +76,8 @@ class Course:
         if not self.usual or number is None:
             return Counterpart(0.0, beyond=False)
         before_s = traffic_before_s or 0.0
-        last = max((step.number for step in self.usual if step.number <= number), default=0)
-        own = [s for s in self.usual if s.number == last and s.traffic_before_s <= before_s + ALIKE_S]
+        alike = [step for step in self._numbered(number) if step.number <= number]
+        own = [step for step in alike if step.traffic_before_s <= before_s + ALIKE_S]
         if not own:
             near = self.is_flat and self.earlier_s(number, before_s) <= EARLIER_S
             return Counterpart(0.0, beyond=True, before=True) if near else None
@@ -86,10 +86,13 @@ class Course:
 
     def earlier_s(self, number: int, traffic_before_s: float) -> float:
         """Return by how much traffic a place is earlier than all of the baseline with its number, or with the next."""
+        return max(min(step.traffic_before_s for step in self._numbered(number)) - traffic_before_s, 0.0)
+
+    def _numbered(self, number: int) -> list[Step]:
+        """Return the steps with this number, or the next less; if all have a higher one, the steps with the lowest."""
         least = min(step.number for step in self.usual)
         last = max((step.number for step in self.usual if step.number <= number), default=least)
-        first_s = min(step.traffic_before_s for step in self.usual if step.number == last)
-        return max(first_s - traffic_before_s, 0.0)
+        return [step for step in self.usual if step.number == last]
 
 
 def course_of(baseline: Baseline) -> Course:

@@ -209,5 +209,7 @@ def explaining(functions: Iterable[FunctionChange], shift: float, result: Relati
     found = sorted(functions, key=part)
     if found and found[0].same_code:
         callers = (one for one in found if one.module == found[0].module and not one.same_code and part(one) < 0)
-        found.sort(key=next(callers, found[0]).__ne__)
+        first = next(callers, found[0])
+        found.remove(first)
+        found.insert(0, first)
     return found

@@ -318,9 +318,10 @@ def judge_change(
         why = f"too few turns to compare the builds: {n}"
         return Difference(Relation.INCONCLUSIVE if over else Relation.GO_ON, why, n)
     known, odd = _without_odd(known, noise)
-    if odd and min(sum(boot.side is side for boot in known) for side in Side) < LEAST_GOOD:
-        why = f"too few turns to compare the builds: without an outlier, {'/'.join(sorted({b.side for b in odd}))} has"
-        return Difference(Relation.INCONCLUSIVE if over else Relation.GO_ON, f"{why} fewer than {LEAST_GOOD}", n)
+    few = [side for side in Side if sum(boot.side is side for boot in known) < LEAST_GOOD]
+    if odd and few:
+        why = f"too few turns to compare the builds: without an outlier, {'/'.join(few)} has fewer than {LEAST_GOOD}"
+        return Difference(Relation.INCONCLUSIVE if over else Relation.GO_ON, why, n)
     fit = _fit(known)
     own, freedom = _spread(fit, known, noise)
     spread = own / fit.weight
