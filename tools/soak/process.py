@@ -78,8 +78,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _children() -> list[int]:
     """Return our children, including adopted ones. Uses fields 2 (a name with spaces) and 4 of /proc/PID/stat."""
     found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    # A pattern with a file after the number would ask for each file outside `suppress`, also of a process just gone.
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == os.getpid():
-                found.append(int(stat.parent.name))
+            if int((process / "stat").read_text().rpartition(")")[2].split()[1]) == os.getpid():
+                found.append(int(process.name))
     return found

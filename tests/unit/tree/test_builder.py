@@ -186,9 +186,9 @@ def waits(repository: KernelRepository) -> bool:
     """Return whether a process of make or of its shells works in the folder of the repository in the cache."""
     folder = str(Tree(repository.folder).folder)
     found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
-            words = entry.read_bytes().decode("utf-8", "replace").split("\0")
+            words = (entry / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
         except OSError:
             continue
         found += [words] if words[0] in ("make", "/bin/sh", "sh") and any(folder in word for word in words) else []
