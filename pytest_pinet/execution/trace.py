@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 # A login polls; more lines of the same kind are of no use to a reader.
@@ -81,23 +82,24 @@ class Recorder:
 
 
 _recorder: Recorder | None = None
-_of_thread = threading.local()
+# Threads begin without a value.
+_of_thread: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 
 
 def current() -> Recorder | None:
     """Return the recorder of this thread; threads have one only within ``apart``, since their steps would overlap."""
-    own: Recorder | None = getattr(_of_thread, "recorder", None)
-    return own or (_recorder if threading.current_thread() is threading.main_thread() else None)
+    return _of_thread.get() or (_recorder if threading.current_thread() is threading.main_thread() else None)
 
 
 @contextmanager
 def apart() -> Iterator[list[Step]]:
     """Record the steps of the body, in any thread, as a list of their own; see ``add``."""
-    _of_thread.recorder = own = Recorder()
+    own = Recorder()
+    token = _of_thread.set(own)
     try:
         yield own.steps
     finally:
-        _of_thread.recorder = None
+        _of_thread.reset(token)
 
 
 def add(steps: Iterable[Step]) -> None:

@@ -15,7 +15,7 @@ from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.model.measurement import EventKind, Flow, HttpReport, Window
+from pytest_pinet.model.measurement import EventKind, Flow, HttpReport, SocketsRecord, Window
 from pytest_pinet.model.record.measurement import (
     ConnectionRecord,
     DirectionRecord,
@@ -23,7 +23,6 @@ from pytest_pinet.model.record.measurement import (
     FlowRecord,
     HttpRecord,
     HttpRoundRecord,
-    SocketsRecord,
     WindowRecord,
 )
 from pytest_pinet.model.record.result import CombinationRecord, EndRecord, ResultRecord
@@ -123,8 +122,9 @@ def sockets_record(flow: Flow) -> SocketsRecord | None:
     """Return the kernel's data on a flow's sockets; None if it was not read or the sender's kernel did not answer."""
     if flow.sockets is None:
         return None
-    far = flow.far_sockets
-    return SocketsRecord.of(flow.sockets, rcvbuf_bytes=None if far is None else far.rcvbuf_bytes)
+    own, far = flow.sockets, flow.far_sockets
+    received = None if far is None else far.rcvbuf_bytes
+    return SocketsRecord(own.connections, own.mss, own.rtt_s, own.cwnd_bytes, own.sndbuf_bytes, received)
 
 
 def evidence_records(found: Iterable[Sequence[EndEvidence]]) -> list[EvidenceRecord]:

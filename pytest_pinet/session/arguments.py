@@ -134,22 +134,39 @@ class TrafficOptions(FlowOptions, total=False):
 
 
 class FigureOptions(CallOptions, total=False):
-    """The limits of values beside goodput, such as ``'8000/s'``, ``'5 ms'`` or ``'1%'``; each call has some of them.
-
-    ``tolerance`` is that below an accepted baseline.
-    """
+    """The limits of all values beside goodput. ``tolerance`` is that below an accepted baseline."""
 
     tolerance: str | None
     marginal: str | None
-    loss: str | None
-    latency: str | None
+
+
+class RateOptions(FigureOptions, total=False):
+    """The limit of a rate, such as ``'8000/s'``: that of the call with the same name."""
+
     transactions: str | None
     connections: str | None
     packets: str | None
+
+
+class PingOptions(FigureOptions, total=False):
+    """The limits of pings."""
+
+    loss: str | None
+    latency: str | None
+
+
+class LatencyOptions(FigureOptions, total=False):
+    """The limits of probes: durations such as ``'5 ms'``, and a share such as ``'1%'``."""
+
     p50: str | None
     p90: str | None
     p99: str | None
     late: str | None
+
+
+class IdleOptions(FigureOptions, total=False):
+    """The limits around an idle time."""
+
     idle_loss: str | None
     first_answer: str | None
     first_second: str | None

@@ -55,9 +55,12 @@ from pytest_pinet.model.verdict import (
 from pytest_pinet.session import arguments
 from pytest_pinet.session.arguments import (
     Duration,
-    FigureOptions,
     FlowOptions,
+    IdleOptions,
+    LatencyOptions,
+    PingOptions,
     Rate,
+    RateOptions,
     Size,
     TrafficOptions,
 )
@@ -272,7 +275,7 @@ class Gate:
         return HttpResult(**vars(self._end(found)), requests_per_s=_of(found.http).requests_per_s)
 
     def ping(
-        self, link: Link, *, count: int = 10, interval: Duration = 0.2, size: int = 56, **options: Unpack[FigureOptions]
+        self, link: Link, *, count: int = 10, interval: Duration = 0.2, size: int = 56, **options: Unpack[PingOptions]
     ) -> PingResult:
         """Measure round trips of single packets from the device under test to its peer, over the idle link.
 
@@ -287,7 +290,7 @@ class Gate:
         return PingResult(**vars(self._figures(link, "ping", options, make)))
 
     def transactions(
-        self, link: Link, *, size: int = 64, duration: int = 5, udp: bool = False, **options: Unpack[FigureOptions]
+        self, link: Link, *, size: int = 64, duration: int = 5, udp: bool = False, **options: Unpack[RateOptions]
     ) -> ValuesResult:
         """Measure how often for each second the peer answers a small request of the device under test.
 
@@ -299,7 +302,7 @@ class Gate:
         )
 
     def connections(
-        self, link: Link, direction: str = "tx", *, duration: int = 5, **options: Unpack[FigureOptions]
+        self, link: Link, direction: str = "tx", *, duration: int = 5, **options: Unpack[RateOptions]
     ) -> ValuesResult:
         """Measure how often for each second a connection is made, one octet answered, and the connection closed.
 
@@ -313,7 +316,7 @@ class Gate:
         return self._figures(link, "connections", options, make)
 
     def packets(
-        self, link: Link, direction: str = "tx", *, size: int = 64, duration: int = 5, **options: Unpack[FigureOptions]
+        self, link: Link, direction: str = "tx", *, size: int = 64, duration: int = 5, **options: Unpack[RateOptions]
     ) -> ValuesResult:
         """Measure how many datagrams of ``size`` bytes the device under test sends (tx) or receives (rx) each second.
 
@@ -335,7 +338,7 @@ class Gate:
         rate: int = 1000,
         size: int = 64,
         duration: int = 5,
-        **options: Unpack[FigureOptions],
+        **options: Unpack[LatencyOptions],
     ) -> ValuesResult:
         """Measure round trips of ``rate`` probes each second, on the idle link or beside a TCP stream.
 
@@ -387,7 +390,7 @@ class Gate:
 
         return self._figures(link, "recovery", {"profile": profile}, make)
 
-    def idle(self, link: Link, *, idle: Duration | None = None, **options: Unpack[FigureOptions]) -> ValuesResult:
+    def idle(self, link: Link, *, idle: Duration | None = None, **options: Unpack[IdleOptions]) -> ValuesResult:
         """Leave the link idle, then send: the loss of idle pings, the first answer, the first second of traffic.
 
         Pings each 0.1 s come first, as long as the idle time, and at most for 60 s. Then nothing is sent for ``idle``:

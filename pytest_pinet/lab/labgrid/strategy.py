@@ -281,7 +281,7 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
 
     def connect(self, timeout_s: float) -> None:
         """Go from ``booted`` to ``ready``; end at once when the kernel panics."""
-        self.ssh.connection_timeout = float(timeout_s)
+        self._bound_ssh(timeout_s)
         record = self.record
         if record is None or not isinstance(self.ssh, PiSSHDriver):
             self.force("ready")
@@ -296,8 +296,11 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
 
     def connect_alone(self, timeout_s: float) -> None:
         """Connect over ssh without a login on the console."""
-        self.ssh.connection_timeout = float(timeout_s)
+        self._bound_ssh(timeout_s)
         self.target.activate(self.ssh)
+
+    def _bound_ssh(self, timeout_s: float) -> None:
+        self.ssh.connection_timeout = float(timeout_s)
 
     def abandon(self) -> None:
         """Leave a board whose lease was lost, without sending anything to it."""

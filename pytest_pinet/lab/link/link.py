@@ -125,6 +125,10 @@ class Link:
         """Note which settings are in force, and the combination that includes them."""
         self.tunings, self.combination = tunings, combination
 
+    def expect(self, ends: Sequence[End]) -> None:
+        """Note what is expected of the ends from now on."""
+        self.ends = tuple(ends)
+
     def read_states(self) -> None:
         """Read the state of each end again. Raises SshError."""
         self.states = tuple(read_interface(end.shell, end.device) for end in self.ends)

@@ -67,8 +67,8 @@ def _follow_speed(link: Link, speed: str, undo: UndoStack) -> None:
             endpoint = replace(end.endpoint, interface=replace(interface, speed_mbps=mbps))
             end = replace(end, endpoint=endpoint, half_duplex=half)
         ends.append(end)
-    undo.add("the expected speed", lambda: setattr(link, "ends", before), link.dut.shell.name)
-    link.ends = tuple(ends)
+    undo.add("the expected speed", lambda: link.expect(before), link.dut.shell.name)
+    link.expect(ends)
 
 
 def settle(link: Link, bounced: bool) -> None:

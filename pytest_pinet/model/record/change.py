@@ -103,7 +103,16 @@ class TurnRecord(Record):
         return tuple(level for level in levels if level is not None)
 
 
-class ChangedDirectionRecord(SparseRecord):
+class DifferenceRecord(SparseRecord):
+    """The goodput of A and B, and their difference."""
+
+    a_bps: float
+    b_bps: float
+    change: float | None
+    interval: tuple[float, float] | None
+
+
+class ChangedDirectionRecord(DifferenceRecord):
     """One direction in both builds. ``change`` is B over A minus one, without drift, with its ``interval``.
 
     ``verdict`` is ``fail`` (B is slower), ``pass``, ``improved`` or ``inconclusive``. ``between_turns`` is the relative
@@ -111,10 +120,6 @@ class ChangedDirectionRecord(SparseRecord):
     ``fail`` or ``improved``; other verdicts do not have it.
     """
 
-    a_bps: float
-    b_bps: float
-    change: float | None
-    interval: tuple[float, float] | None
     between_turns: float | None
     verdict: Verdict
     why: str
@@ -223,16 +228,12 @@ class StateTurnRecord(Record):
     connections: dict[str, ConnectionRecord]
 
 
-class SideRecord(Record):
+class SideRecord(DifferenceRecord):
     """One direction: its goodput in both states, and the difference.
 
     ``change`` is B over A minus one, without drift; ``interval`` is its interval at the error rate (null: not known).
     """
 
-    a_bps: float
-    b_bps: float
-    change: float | None
-    interval: tuple[float, float] | None
     verdict: Verdict
     why: str
 

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from pytest_pinet.model.evidence import ManagementTraffic, OtherWork, ProcessorLoad, Throttling
 from pytest_pinet.model.judgement import BaselineDifference, ExtraJudgement
 from pytest_pinet.model.limits import Threshold
-from pytest_pinet.model.measurement import Event, Sample
+from pytest_pinet.model.measurement import Event, Sample, SocketsRecord
 from pytest_pinet.model.record.base import Rare, Record, SparseRecord
 from pytest_pinet.model.verdict import Verdict
 
@@ -92,21 +92,6 @@ class WindowRecord(Record):
     seconds: float
     start_skew_s: float | None
     start_skew_within_s: float | None = None
-
-
-class SocketsRecord(Record):
-    """What the kernels at both ends reported of a flow's connections during the traffic; null if one does not report.
-
-    ``mss`` is the smallest one in use (bytes, without TCP options). ``sndbuf_bytes`` is the buffer of the
-    sender, ``rcvbuf_bytes`` the buffer of the receiver.
-    """
-
-    connections: int
-    mss: int
-    rtt_s: float | None
-    cwnd_bytes: int | None
-    sndbuf_bytes: int | None
-    rcvbuf_bytes: int | None
 
 
 class HttpRoundRecord(Record):

@@ -140,11 +140,11 @@ class AllureResults:
         trends = self.trends_of(results) if results else ()
         # A test that passes can be found in Allure by the loss of its metrics.
         states = sorted({series.level.loss.state for series in trends if series.level.loss is not None})
-        result.labels += [Label(name="loss", value=state.value) for state in states]
+        result.labels.extend(Label(name="loss", value=state.value) for state in states)
         known = {loss.acknowledgement for series in trends if (loss := series.level.loss) is not None}
-        result.links += [
+        result.links.extend(
             Link(type="issue", url=one.link, name=f"known loss, owner {one.owner}") for one in known if one is not None
-        ]
+        )
         html = content.description_html(results, trends)
         if html:
             result.descriptionHtml = html

@@ -49,7 +49,7 @@ def test_goodput_loss_and_window_over_round_trip_are_those_of_the_full_rate() ->
         retransmits=3,
         sent_bytes=12_000_000,
         rtt_s=0.01,
-        sockets=Sockets(1, 1448, 0.01, 0.001, cwnd_bytes=65536, receiver_limited=0.4),
+        sockets=Sockets(1, 1448, 0.01, rtt_min_s=0.001, cwnd_bytes=65536, receiver_limited=0.4),
         streams=(Bitrate(94.15e6),),
     )
     found = unscale_measurement(Measurement(Traffic(TX), {TX: flow}, raw={"a.json": "{}"}), 0.1)
