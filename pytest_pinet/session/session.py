@@ -400,8 +400,10 @@ def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, t
         raise named(for_log(text), pytrace=False)
     except pytest.fail.Exception as plain:
         report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
-    moved = ("setup", "call") if isinstance(error, BLAMING) else ("call", "setup")
-    report.when = moved[1] if report.when == moved[0] else report.when
+    if isinstance(error, BLAMING):
+        report.when = "call" if report.when == "setup" else report.when
+    elif report.when == "call":
+        report.when = "setup"
 
 
 def require_tunings(tunings: Sequence[Tuned]) -> None:

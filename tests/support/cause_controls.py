@@ -59,14 +59,14 @@ def controls(dice: random.Random) -> Iterator[Scenario]:
         "window, seldom full",
         Cause.NOTHING,
         dice.uniform(100, 800),
-        sockets=Sockets(1, SEGMENT, 0.0009, 0.0008, receiver_limited=waited, sender_limited=0.0),
+        sockets=Sockets(1, SEGMENT, 0.0009, rtt_min_s=0.0008, receiver_limited=waited, sender_limited=0.0),
         control_of=Cause.WINDOW,
     )
     yield Scenario(
         "few losses",
         Cause.NOTHING,
         dice.uniform(600, 800),
-        sockets=Sockets(1, SEGMENT, 0.0009, 0.0008, receiver_limited=0.1, sender_limited=0.0),
+        sockets=Sockets(1, SEGMENT, 0.0009, rtt_min_s=0.0008, receiver_limited=0.1, sender_limited=0.0),
         retransmits=dice.randint(10, 60),
         control_of=Cause.LOSS,
     )

@@ -173,7 +173,14 @@ def tcp(
     """Return a scenario of the TCP model, with the jitter of a clock, and a load that explains nothing."""
     course: Course = run(path, seed)
     samples = tuple(replace(s, bytes=round(s.bytes * (1 + dice.gauss(0, 0.002)))) for s in course.samples)
-    sockets = Sockets(1, SEGMENT, course.rtt_s, course.rtt_min_s, receiver_limited=course.limited, sender_limited=0.0)
+    sockets = Sockets(
+        1,
+        SEGMENT,
+        course.rtt_s,
+        rtt_min_s=course.rtt_min_s,
+        receiver_limited=course.limited,
+        sender_limited=0.0,
+    )
     ends = End(loads=(dice.uniform(0.1, 0.6), 0.2, 0.1, 0.1))
     return Scenario(
         name,

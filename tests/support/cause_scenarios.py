@@ -191,7 +191,7 @@ def _processors(dice: random.Random) -> Iterator[Scenario]:
         Cause.CPU,
         420,
         samples=steps(420, 0.1),
-        sockets=Sockets(1, SEGMENT, 0.0009, 0.0004, receiver_limited=0.1, sender_limited=0.0),
+        sockets=Sockets(1, SEGMENT, 0.0009, rtt_min_s=0.0004, receiver_limited=0.1, sender_limited=0.0),
         dut=End(loads=(0.99, 0.98, 0.97, 0.98), tool_percent=dice.uniform(30, 45)),
         source="like issue 18: PINET_RUN=1 make",
     )
@@ -200,7 +200,7 @@ def _processors(dice: random.Random) -> Iterator[Scenario]:
         Cause.CPU,
         dice.uniform(300, 800),
         samples=steps(500, 0.004),
-        sockets=Sockets(1, SEGMENT, 0.0015, 0.0004, receiver_limited=0.2, sender_limited=0.0),
+        sockets=Sockets(1, SEGMENT, 0.0015, rtt_min_s=0.0004, receiver_limited=0.2, sender_limited=0.0),
         dut=End(loads=one, softirq=0.1, tool_percent=dice.uniform(85, 95)),
         control_of=Cause.SHAPER,
     )
@@ -213,7 +213,7 @@ def _processors(dice: random.Random) -> Iterator[Scenario]:
         420,
         retransmits=1000,
         samples=steps(420, 0.2),
-        sockets=Sockets(1, SEGMENT, 0.0009, 0.0006, receiver_limited=0.1, sender_limited=0.0),
+        sockets=Sockets(1, SEGMENT, 0.0009, rtt_min_s=0.0006, receiver_limited=0.1, sender_limited=0.0),
         dut=End(loads=(0.98, 0.97), others=work),
         source="like issue 18: 5,000 retransmits in 15 s",
     )

@@ -19,9 +19,8 @@ KIB64 = replace(TX, window=65536)
 
 
 def seen(rtt_ms: float | None = None, shortest_ms: float | None = None) -> Sockets:
-    return Sockets(
-        1, 1448, None if rtt_ms is None else rtt_ms / 1e3, None if shortest_ms is None else shortest_ms / 1e3
-    )
+    rtt_s, rtt_min_s = (None if ms is None else ms / 1e3 for ms in (rtt_ms, shortest_ms))
+    return Sockets(1, 1448, rtt_s, rtt_min_s=rtt_min_s)
 
 
 def test_a_flow_gets_what_the_wire_carries() -> None:
