@@ -9,7 +9,7 @@ from functools import cached_property
 
 from pytest_pinet.ab.boots import known_good_error
 from pytest_pinet.builds.archives import Unreadable
-from pytest_pinet.builds.module_code import compare_modules
+from pytest_pinet.builds.code import compare_modules
 from pytest_pinet.errors import BuildError, ConfigError, InvalidMeasurement, PinetError, UnsupportedError
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.measure import ExactBench, stock_build, stock_release

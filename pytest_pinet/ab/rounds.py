@@ -34,6 +34,7 @@ from pytest_pinet.errors import (
     first_line,
 )
 from pytest_pinet.evidence.counting import is_count
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.execution.undo import at_once
 from pytest_pinet.judge.events import DropRule
 from pytest_pinet.judge.shares import Events, judge_turns
@@ -261,9 +262,7 @@ class Boards:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note the tests of each board once no test is deselected any more."""
-        for item in session.items:
-            if board := board_of(item):
-                self._items.setdefault(board, []).append(item)
+        self._items |= grouped((board, item) for item in session.items if (board := board_of(item)))
 
 
 class Rounds(Boards):
@@ -322,21 +321,19 @@ class Rounds(Boards):
         board = board_of(item)
         if board in self._items and board not in self._over:
             self._over.add(board)
-            self._measure(self._group(board), item)
+            group = self._group(board)
+            turn = 0
+            while turn < self.boots.options.most_boots and (going := _not_done(group)):
+                which = side(turn)
+                self.boots.next(which)
+                for number, one in enumerate(going):
+                    self._run(one, turn, partial(_following, going[number + 1 :], group, item))
+                turn += 1
+                if item.session.shouldstop or item.session.shouldfail:
+                    break
+            for one in group:
+                one.give_up()
         return (yield)
-
-    def _measure(self, group: Sequence[ABTestState], first: pytest.Item) -> None:
-        turn = 0
-        while turn < self.boots.options.most_boots and (going := _not_done(group)):
-            which = side(turn)
-            self.boots.next(which)
-            for number, one in enumerate(going):
-                self._run(one, turn, partial(_following, going[number + 1 :], group, first))
-            turn += 1
-            if first.session.shouldstop or first.session.shouldfail:
-                break
-        for one in group:
-            one.give_up()
 
     def _run(self, one: ABTestState, turn: int, following: Callable[[], pytest.Item]) -> None:
         """Run the test with its fixtures in this boot, without a report."""

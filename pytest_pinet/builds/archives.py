@@ -14,6 +14,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol, cast
 
@@ -97,19 +98,12 @@ def _gzip(data: bytes) -> bytes:
     return plain
 
 
-def _xz(data: bytes) -> bytes:
-    return _bounded(lzma.LZMADecompressor, data)
-
-
-def _bzip2(data: bytes) -> bytes:
-    return _bounded(bz2.BZ2Decompressor, data)
-
-
+_xz = partial(_bounded, lzma.LZMADecompressor)
 _MAGIC: tuple[tuple[bytes, str, Callable[[bytes], bytes]], ...] = (
     (b"\x1f\x8b", "gzip", _gzip),
     (b"\xfd7zXZ\x00", "xz", _xz),
     (_ZSTD, "zstd", _zstd),
-    (b"BZh", "bzip2", _bzip2),
+    (b"BZh", "bzip2", partial(_bounded, bz2.BZ2Decompressor)),
     (b"\x5d\x00\x00", "lzma", _xz),
 )
 

@@ -16,6 +16,8 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter
 
+from pytest_pinet.execution.files import cache_home
+
 T = TypeVar("T")
 # A Debian kernel takes about 400 MB.
 KEPT = 8
@@ -28,8 +30,7 @@ _held: dict[Path, int] = {}
 
 def folder() -> Path:
     """Return the cache folder: ``$XDG_CACHE_HOME/pytest-pinet/builds``."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "pytest-pinet" / "builds"
+    return cache_home() / "pytest-pinet" / "builds"
 
 
 def sha256_of(path: Path) -> str:

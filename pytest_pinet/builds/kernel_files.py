@@ -12,7 +12,24 @@ from pydantic import TypeAdapter
 from pytest_pinet.builds.archives import Unreadable, embedded, unpacked
 from pytest_pinet.builds.cache import read_once
 from pytest_pinet.evidence import elf
-from pytest_pinet.evidence.elf import NotElf, is_elf, machine
+from pytest_pinet.evidence.elf import (
+    ALLOC,
+    DAMAGED,
+    HEAD,
+    HEADERS_AT,
+    NOBITS,
+    NULL,
+    PROGBITS,
+    RELA,
+    SECTION,
+    SIZES_AT,
+    SYMTAB,
+    NotElf,
+    Section,
+    is_elf,
+    machine,
+    text_at,
+)
 from pytest_pinet.model.build import KernelId, ModuleId
 
 ACCEPTED = "an arm64 Image (plain, gzip or EFI zboot) or a 32-bit arm zImage"
@@ -286,34 +303,9 @@ def read_module(data: bytes, path: str) -> ModuleId:
     )
 
 
-# Fields of the header of a 64-bit file: the place of its section headers, and the size and number of these.
-_HEADERS_AT, _SIZES_AT, _HEAD = 40, 58, 64
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_NULL, _PROGBITS, SYMTAB, _STRTAB, RELA, NOBITS = 0, 1, 2, 3, 4, 8
-ALLOC = 2
-# 0 and 1: none. The last one is the size of the largest pages of arm64.
-_ALIGNMENTS = frozenset([0, *(1 << bits for bits in range(17))])
 # Types of the kernel for BPF programs. Code does not depend on them.
-_TYPES = b".BTF"
+_TYPES = ".BTF"
 _PADDING = b".pinet.padding"
-DAMAGED = "its ELF sections are damaged"
-
-
-@dataclass(frozen=True)
-class Section:
-    """A section header of ELF, and the contents."""
-
-    name: int = 0
-    type: int = _NULL
-    flags: int = 0
-    address: int = 0
-    offset: int = 0
-    size: int = 0
-    link: int = 0
-    info: int = 0
-    alignment: int = 0
-    entry: int = 0
-    data: bytes = b""
 
 
 def loaded_part(data: bytes, padding: int = 0) -> bytes:
@@ -330,40 +322,24 @@ def loaded_part(data: bytes, padding: int = 0) -> bytes:
     if padding:
         text = kept[names].data
         kept[names] = replace(kept[names], data=text + _PADDING + b"\0")
-        kept.append(Section(len(text), _PROGBITS, ALLOC, alignment=16, data=bytes(padding)))
-    return _written(data[:_HEAD], kept)
+        kept.append(Section(len(text), PROGBITS, ALLOC, alignment=16, data=bytes(padding)))
+    return _written(data[:HEAD], kept)
 
 
 def read_sections(data: bytes) -> tuple[list[Section], int]:
     """Return the sections of an ELF file, and the number of the section with their names. Raises Unreadable."""
-    if data[:6] != b"\x7fELF\x02\x01" or len(data) < _HEAD:
+    if data[:6] != b"\x7fELF\x02\x01" or len(data) < HEAD:
         raise Unreadable("it is not a 64-bit little-endian ELF file")
     try:
-        return _read(data)
-    except (struct.error, ValueError, OverflowError):
-        raise Unreadable(DAMAGED) from None
-
-
-def _read(data: bytes) -> tuple[list[Section], int]:
-    (start,) = struct.unpack_from("<Q", data, _HEADERS_AT)
-    size, count, names = struct.unpack_from("<HHH", data, _SIZES_AT)
-    if size != _SECTION.size or not 0 < names < count:
-        raise ValueError("no section headers")
-    found, total = [], 0
-    for index in range(count):
-        one = Section(*_SECTION.unpack_from(data, start + index * size))
-        held = one.type not in (_NULL, NOBITS)
-        total += one.size if held else 0
-        if one.alignment not in _ALIGNMENTS or (held and one.offset + one.size > len(data)) or total > len(data):
-            raise ValueError("a section has an impossible place, size or alignment")
-        found.append(replace(one, data=data[one.offset : one.offset + one.size]) if held else one)
-    return found, names
+        return elf.read_sections(data)
+    except NotElf as error:
+        raise Unreadable(str(error)) from None
 
 
 def _kept(sections: list[Section], names: int) -> list[Section]:
     """Return the sections that the kernel loads, and empty ones in place of all others."""
     text = sections[names].data
-    types = {index for index, one in enumerate(sections) if text[one.name : text.index(b"\0", one.name)] == _TYPES}
+    types = {index for index, one in enumerate(sections) if text_at(text, one.name) == _TYPES}
     loaded = {index for index, one in enumerate(sections) if one.flags & ALLOC} - types
     loaded |= {index for index, one in enumerate(sections) if one.type == RELA and one.info in loaded}
     tables = {index for index, one in enumerate(sections) if one.type == SYMTAB}
@@ -373,18 +349,18 @@ def _kept(sections: list[Section], names: int) -> list[Section]:
 
 def _written(head: bytes, sections: list[Section]) -> bytes:
     """Return a file with these sections one after the other, and their headers behind them."""
-    file, headers = bytearray(head), bytearray()
+    file, headers, layout = bytearray(head), bytearray(), struct.Struct(f"<{SECTION}")
     for one in sections:
         offset = 0
-        if one.type != _NULL:
+        if one.type != NULL:
             file += bytes(-len(file) % max(one.alignment, 1))
             offset = len(file)
             file += one.data
         size = len(one.data) if one.type != NOBITS else one.size
-        headers += _SECTION.pack(
+        headers += layout.pack(
             one.name, one.type, one.flags, one.address, offset, size, one.link, one.info, one.alignment, one.entry
         )
     file += bytes(-len(file) % 8)
-    struct.pack_into("<Q", file, _HEADERS_AT, len(file))
-    struct.pack_into("<H", file, _SIZES_AT + 2, len(sections))
+    struct.pack_into("<Q", file, HEADERS_AT, len(file))
+    struct.pack_into("<H", file, SIZES_AT + 2, len(sections))
     return bytes(file + headers)

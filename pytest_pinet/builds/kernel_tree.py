@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from pytest_pinet.catalogue.maintainers import Owner, parse_contacts, shipped_owners
@@ -82,9 +82,11 @@ def find_functions(folders: Collection[Path], names: Collection[str]) -> dict[st
     wanted, found = set(names), dict[str, str]()
     for folder in folders:
         root = next((one for one in folder.parents if _is_tree(one)), folder)
-        for path in _files(folder):
+        for path in sorted(folder.rglob("*.[ch]")):
             if not wanted:
                 return found
+            if not path.is_file() or path.stat().st_size > _LARGEST:
+                continue
             try:
                 text = path.read_text(encoding="utf-8", errors="replace")
             except OSError:
@@ -99,12 +101,6 @@ def find_functions(folders: Collection[Path], names: Collection[str]) -> dict[st
                     line = text.count("\n", 0, match.start(1)) + 1
                     found[name] = f"{path.relative_to(root)}:{line}"
     return found
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*.[ch]")):
-        if path.is_file() and path.stat().st_size <= _LARGEST:
-            yield path
 
 
 TIMEOUT_S = 120.0

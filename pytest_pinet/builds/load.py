@@ -41,10 +41,6 @@ _FEATURE_FORM = "a mapping such as 'tso: on' or 'tx-udp-segmentation: off'"
 _SYSCTL_FORM = "a mapping such as 'net.ipv4.tcp_sack: 0'"
 
 
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 def _lines(value: object) -> list[str]:
     lines = value.split("\n") if isinstance(value, str) else value
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
@@ -129,7 +125,7 @@ def _cpu(value: object) -> str:
 
 
 BuildName = Annotated[Text, AfterValidator(BUILD_NAME.check)]
-Paths = Annotated[list[Text], BeforeValidator(_listed)]
+Paths = Annotated[list[Text], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 
 
 class BuildSection(BaseModel):

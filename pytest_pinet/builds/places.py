@@ -177,7 +177,12 @@ def add_places(parts: BuildContents, paths: Sequence[Path], named_at: Where | No
             filled(path, where, "package or archive")
             archives.append(path)
         else:
-            _add_file(parts, path, where)
+            if path.suffix in (".dtb", ".dtbo"):
+                role = BuildFileRole.DEVICE_TREE if path.suffix == ".dtb" else BuildFileRole.OVERLAY
+            else:
+                # The content shows whether the file is a kernel.
+                role = BuildFileRole.MODULE if is_module(path.name) else BuildFileRole.KERNEL
+            parts.add(role, [path], where)
     if archives:
         _add_archives(parts, archives, named_at or Where(str(archives[0])))
     for folder in folders:
@@ -198,15 +203,6 @@ def _add_archives(parts: BuildContents, archives: Sequence[Path], where: Where) 
         why = f"it is {what}" if what else "expected a linux-image package, or an archive with boot/ or lib/modules/"
         raise ConfigError(f"{archives[0]} contains no kernel and no modules; {why}", where)
     parts.add_listing(found, where)
-
-
-def _add_file(parts: BuildContents, path: Path, where: Where) -> None:
-    if path.suffix in (".dtb", ".dtbo"):
-        role = BuildFileRole.DEVICE_TREE if path.suffix == ".dtb" else BuildFileRole.OVERLAY
-    else:
-        # The content shows whether the file is a kernel.
-        role = BuildFileRole.MODULE if is_module(path.name) else BuildFileRole.KERNEL
-    parts.add(role, [path], where)
 
 
 def _add_folder(parts: BuildContents, folder: Path, where: Where) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -54,7 +55,8 @@ def _build(parts: BuildContents, kernel: KernelId | None) -> Build:
         # A zImage does not show its release. Its modules do.
         kernel = replace(kernel, release=next((file.name for file in files if file.role is BuildFileRole.MODULES), ""))
     files += [_file(part) for part in parts.files if part.role not in (BuildFileRole.MODULES, BuildFileRole.MODULE)]
-    _check_unique(parts, files)
+    if twice := [name for (_, name), times in Counter((one.role, one.name) for one in files).items() if times > 1]:
+        raise ConfigError(f"two files of this build get the same name on the board: {twice[0]}", parts.where)
     _check_settings(parts)
     _check_options(parts, modules)
     return Build(
@@ -178,14 +180,6 @@ def _raw_name(part: BuildPart) -> str:
             raise ConfigError(f"firmware '{part.name}' must be a path below /lib/firmware", part.where)
         return str(path)
     return part.path.name
-
-
-def _check_unique(parts: BuildContents, files: list[BuildFile]) -> None:
-    seen: set[tuple[BuildFileRole, str]] = set()
-    for file in files:
-        if (file.role, file.name) in seen:
-            raise ConfigError(f"two files of this build get the same name on the board: {file.name}", parts.where)
-        seen.add((file.role, file.name))
 
 
 def _check_settings(parts: BuildContents) -> None:

@@ -21,7 +21,7 @@ import click
 
 from pytest_pinet.cli.command import INTERRUPTED, PinetCommand
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.execution.files import write_file, writing
+from pytest_pinet.execution.files import state_home, write_file, writing
 from pytest_pinet.model.verdict import Verdict
 
 LAB = "virtual"
@@ -62,8 +62,7 @@ class Traces:
 
     @staticmethod
     def file() -> Path:
-        state = os.environ.get("XDG_STATE_HOME")
-        return (Path(state) if state else Path.home() / ".local" / "state") / "pytest-pinet-demo.json"
+        return state_home() / "pytest-pinet-demo.json"
 
     def write(self) -> None:
         """Keep this for `--remove`, or remove the file if nothing is left. Raises ConfigError."""

@@ -145,12 +145,7 @@ def degrade(target: str, lab_file: str, **faults: Any) -> None:
 
     if faults["loss"] is not None:
         faults["loss"] = parsed("--loss", Share.parse, faults["loss"]).fraction
-    _check_faults(target, faults)
-    echo(f"degraded: {', '.join(_ask(lab_file, 'degrade', target=target, **faults))}")
-
-
-def _check_faults(target: str, faults: Mapping[str, Any]) -> None:
-    """Check what needs no lab. The lab itself checks which fault fits which target."""
+    # The lab itself checks which fault fits which target.
     given = {name for name, value in faults.items() if value not in (None, False)}
     direction, rate = faults["direction"], faults["rate"]
     if not given:
@@ -161,6 +156,7 @@ def _check_faults(target: str, faults: Mapping[str, Any]) -> None:
         raise ConfigError(f"--rate {rate:g}: expected a factor from 0.001 to 1, such as 0.9")
     if faults["freeze"] and ":" in target:
         raise ConfigError(f"--freeze needs a node, such as {target.partition(':')[0]!r}, not an interface")
+    echo(f"degraded: {', '.join(_ask(lab_file, 'degrade', target=target, **faults))}")
 
 
 @lab.command()

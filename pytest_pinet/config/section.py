@@ -136,7 +136,11 @@ def _explain(detail: dict[str, Any], kind: type[object], document: Document, roo
         accepted = _keys(kind, location[:-1])
         return ConfigError(unknown("key", str(path[-1]), accepted, named(path[:-1])), document.key(path))
     if what == "missing":
-        return _missing_key(detail, path, document)
+        given = detail["input"] if isinstance(detail["input"], dict) else {}
+        wanted = str(path[-1])
+        near = nearest(wanted, given)
+        hint = f"; did you mean '{near}'?" if near else ""
+        return ConfigError(f"{named(path[:-1]) or 'this file'} lacks the key '{wanted}'{hint}", document.key(path[:-1]))
     if what == "value_error" and isinstance(detail["ctx"]["error"], UnknownName):
         return ConfigError(str(detail["ctx"]["error"]), document.value(path))
     if what == "value_error":
@@ -147,14 +151,6 @@ def _explain(detail: dict[str, Any], kind: type[object], document: Document, roo
         reason = f"{detail['msg']}, got {shown(detail['input'])}"
     of_key = "[key]" in detail["loc"]
     return ConfigError(f"{named(path)}: {reason}", document.key(path) if of_key else document.value(path))
-
-
-def _missing_key(detail: dict[str, Any], path: YamlPath, document: Document) -> ConfigError:
-    given = detail["input"] if isinstance(detail["input"], dict) else {}
-    wanted = str(path[-1])
-    near = nearest(wanted, given)
-    hint = f"; did you mean '{near}'?" if near else ""
-    return ConfigError(f"{named(path[:-1]) or 'this file'} lacks the key '{wanted}'{hint}", document.key(path[:-1]))
 
 
 def _keys(kind: type[object], location: tuple[int | str, ...]) -> list[str]:

@@ -92,7 +92,7 @@ class Finding:
 def lines(check: str, findings: Sequence[Finding]) -> list[str]:
     """Return the lines of one check, at most 80 columns if the words can be wrapped."""
     names = dict.fromkeys(finding.node for finding in findings)
-    worst = {name: _worst(finding for finding in findings if finding.node == name) for name in names}
+    worst = {name: max((one.status for one in findings if one.node == name), key=SEVERITY.index) for name in names}
     nodes = {name: status for name, status in worst.items() if name is not None}
     statuses = set(worst.values())
     mark = Status.OK
@@ -104,10 +104,6 @@ def lines(check: str, findings: Sequence[Finding]) -> list[str]:
         mark = Status.UNKNOWN
     head = f"{_MARKS[mark]:<5}{check:<{_NAME_WIDTH}}{_summary(nodes, findings)}".rstrip()
     return [*_wrap(head, " " * (5 + _NAME_WIDTH)), *_details(findings, nodes), *_not_checked(findings)]
-
-
-def _worst(findings: Iterable[Finding]) -> Status:
-    return max((finding.status for finding in findings), key=SEVERITY.index)
 
 
 def _summary(nodes: Mapping[str, Status], findings: Sequence[Finding]) -> str:

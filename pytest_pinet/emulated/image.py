@@ -23,6 +23,7 @@ from pytest_pinet.emulated.packages import WANTED, Apt, KernelPackage
 from pytest_pinet.emulated.rootfs import BUSYBOX, SYSTEMD, System, initramfs, make_root
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.files import cache_home
 from pytest_pinet.execution.shell import output
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.virtual.requirements import require
@@ -113,8 +114,7 @@ def kernels(report: Report) -> list[str]:
 
 def cache() -> Path:
     """Return the folder of cards and packages: ``$XDG_CACHE_HOME/pinet/emulated``."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "pinet" / "emulated"
+    return cache_home() / "pinet" / "emulated"
 
 
 @contextmanager

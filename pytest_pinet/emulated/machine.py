@@ -297,7 +297,7 @@ def command(
     if management:
         argv += ["-netdev", "user,id=mgmt,restrict=on,ipv6=off,hostfwd=tcp:127.0.0.1:22-10.0.2.15:22"]
     # cache=unsafe: flushed data stays in the host's memory, which outlives QEMU. If the host crashes, the lab ends too.
-    drive = f"format=raw,cache=unsafe,file={_escaped(files.card)}"
+    drive = f"format=raw,cache=unsafe,file={str(files.card).replace(',', ',,')}"
     argv += _raspi3b(drive, len(nics), management) if machine is RASPI3B else _virt(drive, machine, nics, management)
     for index, nic in enumerate(nics):
         argv += ["-netdev", f"tap,id=nic{index},ifname=tap{index},script=no,downscript=no"]
@@ -335,7 +335,3 @@ def _nic(machine: EmulatedMachine, nic: InterfaceSpec, index: int) -> str:
         words += f",speed={nic.interface.speed_mbps},duplex=full"
     # No boot ROM: it comes in a separate package, and would only try to boot from the network.
     return f"{words},romfile="
-
-
-def _escaped(path: str) -> str:
-    return path.replace(",", ",,")

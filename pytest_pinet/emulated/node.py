@@ -134,8 +134,8 @@ class EmulatedNode(VirtualNode):
             device = cable.spec.device
             lines += [
                 # The guest's NIC uses the cable's MAC address. A bridge does not forward frames to an
-                # address of its own ports, so the cable's end gets another address.
-                f"link set dev {device} address {_other(cable.mac)} mtu {LARGEST_MTU}",
+                # address of its own ports, so the cable's end gets another address. All of the lab begin with 02.
+                f"link set dev {device} address 06{cable.mac[2:]} mtu {LARGEST_MTU}",
                 f"link add name lead{index} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
                 f"tuntap add dev tap{index} mode tap vnet_hdr",
                 f"link set dev tap{index} mtu {LARGEST_MTU} txqueuelen {TAP_QUEUE}",
@@ -222,8 +222,3 @@ async def _set_link(process: QemuProcess, index: int, up: bool) -> None:
     except LabError as error:
         if process.running:
             _log.error("QEMU did not set the link of NIC %d %s: %s", index, "up" if up else "down", error)
-
-
-def _other(mac: str) -> str:
-    """Return a unicast MAC address that no NIC of the lab has. The lab's addresses begin with 02."""
-    return f"06{mac[2:]}"

@@ -1,15 +1,40 @@
-"""Reads the parts of ELF that kernel modules need: the machine, and sections by name."""
+"""Reads the parts of ELF that kernel modules need: the machine, and the sections."""
 
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass, replace
 
 _MACHINES = {183: "arm64", 40: "arm", 62: "x86_64", 3: "x86", 243: "riscv", 8: "mips", 21: "ppc64", 22: "s390"}
 _NOTE_BUILD_ID = 3
+# Of a 64-bit file: the size of its header, the place of its section headers, the size and number of these, their form.
+HEAD, HEADERS_AT, SIZES_AT, SECTION = 64, 40, 58, "IIQQQQIIQQ"
+NULL, PROGBITS, SYMTAB, RELA, NOBITS = 0, 1, 2, 4, 8
+ALLOC = 2
+# 0 and 1: none. The last one is the size of the largest pages of arm64.
+_ALIGNMENTS = frozenset([0, *(1 << bits for bits in range(17))])
+DAMAGED = "its ELF sections are damaged"
 
 
 class NotElf(Exception):
     """The bytes are not an ELF file. Callers outside this package never see this error."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section header of ELF, and the contents."""
+
+    name: int = 0
+    type: int = NULL
+    flags: int = 0
+    address: int = 0
+    offset: int = 0
+    size: int = 0
+    link: int = 0
+    info: int = 0
+    alignment: int = 0
+    entry: int = 0
+    data: bytes = b""
 
 
 def is_elf(data: bytes) -> bool:
@@ -24,25 +49,40 @@ def machine(data: bytes) -> str:
     return _MACHINES.get(number, f"ELF machine {number}")
 
 
+def text_at(data: bytes, start: int) -> str:
+    """Return a text that ends with a zero byte. Raises ValueError."""
+    return data[start : data.index(b"\0", start)].decode("utf-8", "replace")
+
+
 def section(data: bytes, wanted: str) -> bytes | None:
     """Return the content of a section; None if there is no such section. Raises NotElf."""
-    order, wide = _kind(data)
+    sections, names = read_sections(data)
     try:
-        if wide:
-            (start,) = struct.unpack_from(f"{order}Q", data, 40)
-            size, count, names = struct.unpack_from(f"{order}HHH", data, 58)
-        else:
-            (start,) = struct.unpack_from(f"{order}I", data, 32)
-            size, count, names = struct.unpack_from(f"{order}HHH", data, 46)
-        heads = [_head(data, start + index * size, order, wide) for index in range(count)]
-        _, text, length = heads[names]
-        strings = data[text : text + length]
-        for name, offset, length in heads:
-            if strings[name : strings.index(b"\0", name)] == wanted.encode():
-                return data[offset : offset + length]
-    except (struct.error, IndexError, ValueError, OverflowError):
-        raise NotElf("its ELF sections are damaged") from None
-    return None
+        return next((one.data for one in sections if text_at(sections[names].data, one.name) == wanted), None)
+    except ValueError:
+        raise NotElf(DAMAGED) from None
+
+
+def read_sections(data: bytes) -> tuple[list[Section], int]:
+    """Return the sections of a file, and the number of the section with their names. Raises NotElf."""
+    order, wide = _kind(data)
+    layout = struct.Struct(f"{order}{SECTION if wide else '10I'}")
+    try:
+        (start,) = struct.unpack_from(f"{order}{'Q' if wide else 'I'}", data, HEADERS_AT if wide else 32)
+        size, count, names = struct.unpack_from(f"{order}HHH", data, SIZES_AT if wide else 46)
+        if size != layout.size or not 0 < names < count:
+            raise ValueError("no section headers")
+        found, total = [], 0
+        for index in range(count):
+            one = Section(*layout.unpack_from(data, start + index * size))
+            held = one.type not in (NULL, NOBITS)
+            total += one.size if held else 0
+            if one.alignment not in _ALIGNMENTS or (held and one.offset + one.size > len(data)) or total > len(data):
+                raise ValueError("a section has an impossible place, size or alignment")
+            found.append(replace(one, data=data[one.offset : one.offset + one.size]) if held else one)
+        return found, names
+    except (struct.error, ValueError, OverflowError):
+        raise NotElf(DAMAGED) from None
 
 
 def build_id(notes: bytes) -> str | None:
@@ -58,15 +98,6 @@ def build_id(notes: bytes) -> str | None:
 
 
 def _kind(data: bytes) -> tuple[str, bool]:
-    if not is_elf(data) or len(data) < 64:
+    if not is_elf(data) or len(data) < HEAD:
         raise NotElf("it is not an ELF file")
     return ("<" if data[5] == 1 else ">"), data[4] == 2
-
-
-def _head(data: bytes, at: int, order: str, wide: bool) -> tuple[int, int, int]:
-    """Return name, offset and size from the section header at this offset."""
-    (name,) = struct.unpack_from(f"{order}I", data, at)
-    offset, size = (
-        struct.unpack_from(f"{order}QQ", data, at + 24) if wide else struct.unpack_from(f"{order}II", data, at + 16)
-    )
-    return name, offset, size

@@ -43,19 +43,11 @@ def read(shell: Shell, device: str, busy_s: float = 0.0, sysfs: str = SYSFS) -> 
     ``busy_s``.
     """
     done = shell.run(_COMMAND.format(device=device, watch=f"{busy_s:g}", sysfs=sysfs), timeout_s=10.0 + busy_s)
-    return _conditions(shell.name, device, dict(line.partition("=")[::2] for line in done.stdout.splitlines()))
-
-
-def read_all(devices: Sequence[tuple[Shell, str]], busy_s: float = BUSY_S) -> list[Conditions]:
-    """Read several devices, each with its end's shell, at the same time. Raises SshError."""
-    return at_once(lambda one: read(*one, busy_s), devices)
-
-
-def _conditions(end: str, device: str, values: Mapping[str, str]) -> Conditions:
+    values = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
     current = _link(values.get("nic_speed"), values.get("nic_width"))
     before, after = cpu_ticks(values.get("cpu", "")), cpu_ticks(values.get("cpu_after", ""))
     return Conditions(
-        end,
+        shell.name,
         device,
         pcie=current,
         pcie_best=_best(values) if current is not None else None,
@@ -64,6 +56,11 @@ def _conditions(end: str, device: str, values: Mapping[str, str]) -> Conditions:
         under_voltage=values["voltage"] != "0" if "voltage" in values else None,
         cpu_busy=busy_share(before, after) if before and after else None,
     )
+
+
+def read_all(devices: Sequence[tuple[Shell, str]], busy_s: float = BUSY_S) -> list[Conditions]:
+    """Read several devices, each with its end's shell, at the same time. Raises SshError."""
+    return at_once(lambda one: read(*one, busy_s), devices)
 
 
 def _number(text: str | None) -> float | None:

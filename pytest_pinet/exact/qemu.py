@@ -195,7 +195,7 @@ def unpack_newer_qemu(report: Callable[[str], None]) -> Path:
     """Return the folder of a QEMU from Debian's backports. It uses the installed libraries. Raises LabError."""
     folder = unpacked_folder()
     with locked(exact_cache(), report):
-        apt = Apt(exact_cache() / "apt", report, _machine_architecture())
+        apt = Apt(exact_cache() / "apt", report, _run("dpkg", "--print-architecture").strip())
         apt.update()
         backports = f"{machine_sources()[0].release.partition('-')[0]}-backports"
         packages = [apt.fetch(f"{name}/{backports}") for name in _PACKAGES]
@@ -214,10 +214,6 @@ def unpack_newer_qemu(report: Callable[[str], None]) -> Path:
             package.unlink()
     report(f"QEMU {qemu.version_text}")
     return folder / "usr" / "bin" / PROGRAM
-
-
-def _machine_architecture() -> str:
-    return _run("dpkg", "--print-architecture").strip()
 
 
 def _run(*argv: str) -> str:

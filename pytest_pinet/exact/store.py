@@ -15,6 +15,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from pytest_pinet.emulated.image import cache, locked
+from pytest_pinet.execution.files import write_file
 from pytest_pinet.model.exact import ExactBoot, MadeExactBoot
 
 # A change of the JSON form, or of the names of functions, makes all cached boots invalid.
@@ -61,12 +62,7 @@ def boot_once(key: str, run: Callable[[], ExactBoot], say: Callable[[str], None]
         started = time.monotonic()
         boot = run()
         seconds = time.monotonic() - started
-        draft = _file(key).with_suffix(".draft")
-        try:
-            draft.write_bytes(gzip.compress(dumps(boot), mtime=0))
-            draft.replace(_file(key))
-        finally:
-            draft.unlink(missing_ok=True)
+        write_file(_file(key), [gzip.compress(dumps(boot), mtime=0)])
     _prune()
     return MadeExactBoot(boot, seconds)
 

@@ -246,27 +246,19 @@ class Events:
             raise LabError("the guest waits for an event that its script does not have")
         try:
             if self._board.nic.model is not None:
-                self._tell_model(event)
+                self._monitor.sendall(f"{event}\n".encode())
+                if (answer := next(self._answers).decode()) != "ok":
+                    raise LabError(f"the device model of {self._board.name} refused '{event}': {answer}")
             else:
                 self._tell_qemu(event)
         except (OSError, StopIteration):
             raise LabError(f"QEMU did not answer when the host did the event '{event}'") from None
         self.guest.send(b"\n")
 
-    def _tell_model(self, event: Event) -> None:
-        self._monitor.sendall(f"{event}\n".encode())
-        if (answer := next(self._answers).decode()) != "ok":
-            raise LabError(f"the device model of {self._board.name} refused '{event}': {answer}")
-
     def _tell_qemu(self, event: Event) -> None:
         if not self._connected:
             self._call("qmp_capabilities")
             self._connected = True
-        self._call_for(event)
-        # What QEMU put off until after its answer is done before the next one.
-        self._call("query-status")
-
-    def _call_for(self, event: Event) -> None:
         if event in (Event.LINK_OFF, Event.LINK_ON):
             self._call("set_link", name=self._nic, up=event is Event.LINK_ON)
         elif event is Event.UNPLUG:
@@ -276,6 +268,8 @@ class Events:
             self._nic = f"{SLOT_NIC}{next(self._ids)}"
             own = {name: _typed(value) for name, value in properties(self._board, 0).items()}
             self._call("device_add", driver=self._board.nic.device, **{**own, "id": self._nic})
+        # What QEMU put off until after its answer is done before the next one.
+        self._call("query-status")
 
     def _call(self, command: str, **arguments: object) -> None:
         """Call a command of QMP and wait for its answer. Raises LabError if QEMU refuses."""

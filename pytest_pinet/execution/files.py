@@ -63,6 +63,22 @@ def reason(error: Exception) -> str:
     return error.strerror or str(error)
 
 
+def cache_home() -> Path:
+    """Return the folder of the user's caches: ``$XDG_CACHE_HOME``, by default ``~/.cache``."""
+    return _home("XDG_CACHE_HOME", ".cache")
+
+
+def state_home() -> Path:
+    """Return the folder of what programs of the user keep: ``$XDG_STATE_HOME``, by default ``~/.local/state``."""
+    return _home("XDG_STATE_HOME", ".local/state")
+
+
+def _home(variable: str, usual: str) -> Path:
+    # The XDG specification requires to ignore a path that is not absolute.
+    found = Path(os.environ.get(variable, ""))
+    return found if found.is_absolute() else Path.home() / usual
+
+
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:
     """Write a file as a whole, and create missing parents. Raises OSError.
 

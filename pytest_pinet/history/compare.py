@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.history.differences import name_of
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.trends import counts, differences_of
@@ -70,16 +71,13 @@ class Compared:
 def compared(a: RunSet, b: RunSet, tolerance: float) -> list[Compared]:
     """Compare all metrics of both sets, worst first. ``tolerance`` is a fraction (0.03: B may be 3 % slower)."""
     figures = dict.fromkeys(point.figure for point in (*a.points, *b.points) if point.direction)
+    own_a, own_b = (grouped((point.figure, point) for point in side.points if counts(point)) for side in (a, b))
     found = [
         replace(_one(figure, old, new, tolerance), differs=differences_of(old[-1], new[-1]) if old and new else ())
         for figure in figures
-        for old, new in [(_of(a, figure), _of(b, figure))]
+        for old, new in [(own_a.get(figure, []), own_b.get(figure, []))]
     ]
     return sorted(found, key=lambda one: (WORDS.index(one.word), one.lost, one.figure))
-
-
-def _of(side: RunSet, figure: str) -> list[Point]:
-    return [point for point in side.points if point.figure == figure and counts(point)]
 
 
 def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) -> Compared:

@@ -38,11 +38,8 @@ def names_of(builds: Sequence[Build]) -> list[str]:
 
 def _differing(builds: Iterable[Build]) -> list[str]:
     """Return the keys of which two builds have different values."""
-    found: dict[str, set[str]] = {}
-    for build in builds:
-        for key, value in identity(build):
-            found.setdefault(key, set()).add(value)
-    return [key for key, values in found.items() if len(values) > 1]
+    found = grouped(entry for build in builds for entry in identity(build))
+    return [key for key, values in found.items() if len(set(values)) > 1]
 
 
 def _whole_name(name: str, build: Build, keys: Iterable[str]) -> str:

@@ -195,7 +195,15 @@ def _loss(trend: Trend, course: _Course, today: date) -> Loss | None:
         loss = _loss_of(trend, course, first, accepted.figure.bps)
     else:
         return None
-    return _acknowledged(loss, trend.acknowledgement, course, today)
+    # An acknowledgement does not cover a fall below the level that was acknowledged.
+    if trend.acknowledgement is None or trend.acknowledgement.date < loss.since.date():
+        return loss
+    seen, bps = course.until(trend.acknowledgement.date) > 0, course.kind.rate(amount(trend.acknowledgement.value))
+    fell = _fall(course, _place(course, trend.acknowledgement.date, bps)) is not None
+    if fell or (not seen and course.now <= bps * (1 - MATTERS)):
+        return loss
+    state = LossState.ACKNOWLEDGED if today <= trend.acknowledgement.until else LossState.EXPIRED
+    return replace(loss, state=state, acknowledgement=trend.acknowledgement)
 
 
 def _loss_of(trend: Trend, course: _Course, first: Point, before_bps: float, change: LevelChange | None = None) -> Loss:
@@ -243,15 +251,3 @@ def _below(course: _Course, baseline: Baseline, day: date) -> bool:
     if len(newer) < _LEAST_SINCE_BASELINE or course.now > baseline.figure.bps * (1 - MATTERS):
         return False
     return compare_sets(baseline, placed(newer, course.now), Tolerance(Share(MATTERS))).verdict is Verdict.FAIL
-
-
-def _acknowledged(loss: Loss, known: Acknowledgement | None, course: _Course, today: date) -> Loss:
-    """Return the loss with its acknowledgement. It does not cover a fall below the level that was acknowledged."""
-    if known is None or known.date < loss.since.date():
-        return loss
-    seen, bps = course.until(known.date) > 0, course.kind.rate(amount(known.value))
-    fell = _fall(course, _place(course, known.date, bps)) is not None
-    if fell or (not seen and course.now <= bps * (1 - MATTERS)):
-        return loss
-    state = LossState.ACKNOWLEDGED if today <= known.until else LossState.EXPIRED
-    return replace(loss, state=state, acknowledgement=known)

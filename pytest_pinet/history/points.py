@@ -23,7 +23,6 @@ from pytest_pinet.model.record.change import (
     ChangeHeadRecord,
     ChangeRecord,
     ExactChangeRecord,
-    TurnRecord,
 )
 from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord, SkippedRecord
@@ -108,7 +107,10 @@ def _metric(entry: ChangeEntryRecord, result: ResultRecord | None) -> GatedMetri
         entry,
         interval=one.interval if one is not None else None,
         tolerance=change.tolerance if entry.cost is None else change.cost_tolerance,
-        turns=[] if entry.cost is not None else [_turn(turn, entry.direction) for turn in change.turns],
+        turns=[
+            GateTurn(number=turn.number, side=turn.side, levels_bps=turn.levels(entry.direction), trouble=turn.trouble)
+            for turn in (change.turns if entry.cost is None else ())
+        ],
         instructions=instructions_of(exact),
     )
 
@@ -125,10 +127,6 @@ def instructions_of(exact: ExactChangeRecord | None) -> tuple[float, float] | No
     if exact is None or exact.a.instructions is None or exact.b.instructions is None:
         return None
     return exact.a.instructions, exact.b.instructions
-
-
-def _turn(turn: TurnRecord, way: str) -> GateTurn:
-    return GateTurn(number=turn.number, side=turn.side, levels_bps=turn.levels(way), trouble=turn.trouble)
 
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from pytest_pinet.history.points import Point, StoredRun, gate_of, metric_id
 from pytest_pinet.history.results_file import broken, moment
 from pytest_pinet.model.figures import GOODPUT
 from pytest_pinet.model.judgement import FigureJudgement
-from pytest_pinet.model.record.measurement import ConnectionRecord, DirectionRecord
+from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
 
@@ -223,7 +223,10 @@ def _of_direction(direction: DirectionRecord) -> dict[str, Any]:
         "oracle": direction.oracle_bps or None,
         "verdict": direction.verdict,
         "reason": clean(reason_of(direction)),
-        "connections": tuple(_connection(one) for one in direction.connections),
+        # Without what no trend shows.
+        "connections": tuple(
+            replace(one, warmup_s=0.0, events=(), samples=(), boot_age_s=None) for one in direction.connections
+        ),
         "state": direction.state,
     }
 
@@ -240,8 +243,3 @@ def _of_figure(name: str, one: FigureJudgement) -> dict[str, Any]:
         "reason": clean(one.reason),
         "state": one.state,
     }
-
-
-def _connection(one: ConnectionRecord) -> ConnectionRecord:
-    """Return what the history keeps of a connection."""
-    return replace(one, warmup_s=0.0, events=(), samples=(), boot_age_s=None)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.config.baselines import Reviewed
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.history.differences import DUT, differences, identity, settings_differences
 from pytest_pinet.history.drift import SeriesCourse, course_of
 from pytest_pinet.history.levels import MATTERS, LevelShift
@@ -60,10 +61,11 @@ def comparable(points: Points) -> Iterator[list[int]]:
     if one_kind and None not in values and all(map(COUNTED.__contains__, verdicts)):
         yield list(range(len(points)))
         return
-    alike: dict[tuple[str, bool], list[int]] = {}
-    for index, (value, verdict) in enumerate(zip(values, verdicts, strict=True)):
-        if value is not None and verdict in COUNTED:
-            alike.setdefault((parameters[index], emulated[index]), []).append(index)
+    alike = grouped(
+        ((parameters[index], emulated[index]), index)
+        for index, (value, verdict) in enumerate(zip(values, verdicts, strict=True))
+        if value is not None and verdict in COUNTED
+    )
     yield from alike.values()
 
 

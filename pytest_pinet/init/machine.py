@@ -254,19 +254,15 @@ def look_at(logins: Sequence[Login], keyfile: str | None) -> list[Machine | Pine
 
     def one(login: Login) -> Machine | PinetError:
         try:
-            return _look(login, keyfile)
+            connection = _connect(login, keyfile)
+            try:
+                return read(connection.shell, login)
+            finally:
+                connection.close()
         except PinetError as error:
             return error
 
     return at_once(one, logins)
-
-
-def _look(login: Login, keyfile: str | None) -> Machine:
-    connection = _connect(login, keyfile)
-    try:
-        return read(connection.shell, login)
-    finally:
-        connection.close()
 
 
 def _connect(login: Login, keyfile: str | None) -> SshConnection:

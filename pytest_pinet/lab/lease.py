@@ -87,7 +87,12 @@ class Leases:
         """
         wanted = sorted(set(places))
         self.resume(wait=True)
-        self._drop_stale(wanted)
+        # Places that are held without their resources are acquired again with them.
+        for place in sorted(self.held & set(wanted)):
+            if place in self._stale or self._lost_exporter(place) is not None:
+                self._places.release(place, self._places.identity)
+                self.held.discard(place)
+            self._stale.discard(place)
         patience = Patience(timeout_s)
         reported_at = time.monotonic()
         pause = FIRST_PAUSE_S
@@ -209,14 +214,6 @@ class Leases:
             self._places.release(place, self._places.identity)
         self._owed.clear()
         self._places.sync()
-
-    def _drop_stale(self, places: Iterable[str]) -> None:
-        """Release the places that are held without their resources, so that they are acquired again with them."""
-        for place in sorted(self.held & set(places)):
-            if place in self._stale or self._lost_exporter(place) is not None:
-                self._places.release(place, self._places.identity)
-                self.held.discard(place)
-            self._stale.discard(place)
 
     def _lost_exporter(self, place: str) -> str | None:
         """Return an exporter of this place that went away since the lease began, or None."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from pytest_pinet.config import labfile
 from pytest_pinet.errors import ConfigError, CoordinatorError, LabError, LeaseError, SshError, SwitchError
 from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.lab.labgrid.identity import Holding, Identity
 from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.lab.launcher import environment, launcher_of
@@ -56,14 +57,10 @@ def restore_ports(lab_file: str, on_wait: Callable[[str], None], without_leases:
 
 def _guards(lab: Lab, ports: Iterable[PortRef]) -> dict[PortRef, list[str]]:
     """Return, by port, the places that a user of the port must hold. A port without a cable has none."""
-    guards: dict[PortRef, list[str]] = {}
     cabled = [(interface.port, node.place) for node in lab.nodes.values() for interface in node.interfaces]
     cabled += [(port, uplink.place) for uplink in lab.uplinks.values() for port in uplink.ports]
     wanted = set(ports)
-    for port, place in cabled:
-        if port in wanted:
-            guards.setdefault(port, []).append(place)
-    return guards
+    return grouped((port, place) for port, place in cabled if port in wanted)
 
 
 @contextmanager

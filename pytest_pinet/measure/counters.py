@@ -78,20 +78,17 @@ class ManagementCounter:
             if old is None or new is None or new.uptime_s <= old.uptime_s:
                 continue
             seconds, octets = new.uptime_s - old.uptime_s, new.octets_since(old)
-            moved = self._traffic_bps(index, flows)
+            # The rate of the flows through this end, in both directions. Values are converted to full rate.
+            rates = [
+                flow.flow.goodput.bps * self._link.scale
+                for flow in flows
+                if index in self._link.facts.crossed(flow.sender, flow.receiver)
+            ]
+            moved = sum(rates)
             share = octets * 8 / seconds / moved if moved else None
             found[index] = ManagementTraffic(octets, seconds, share)
         self._counted |= found.keys()
         return found
-
-    def _traffic_bps(self, index: int, flows: Sequence[MeasuredFlow]) -> float:
-        """Return the rate of the flows through an end, in both directions. Values are converted to full rate."""
-        rates = [
-            flow.flow.goodput.bps * self._link.scale
-            for flow in flows
-            if index in self._link.facts.crossed(flow.sender, flow.receiver)
-        ]
-        return sum(rates)
 
     def _read(self, readings: dict[int, ManagementReading | None], index: int) -> None:
         self._add(readings, index, read_octets(self._ends[index].shell))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -56,6 +57,7 @@ class RunReporter(Protocol):
     def warn(self, *warnings: str) -> None: ...
 
 
+@dataclass(eq=False)
 class WorkerHooks:
     """Runs in a worker: writes the needs of each test to a file in the run folder, and restores the lab in time.
 
@@ -63,34 +65,28 @@ class WorkerHooks:
     gets all tests of a board and of the boards that share a node with it, because one boot serves all of them.
     """
 
-    def __init__(
-        self,
-        config: pytest.Config,
-        lab: Lab,
-        case_of: Callable[[pytest.Item], CombinationCase | None],
-        boards_whole: bool,
-        access: LabAccess,
-        keeper: RunReporter,
-    ) -> None:
-        self._folder = Path(config.workerinput[WORKER_INPUT])  # type: ignore[attr-defined]
-        self._lab = lab
-        self._case_of = case_of
-        self._boards_whole = boards_whole
-        self._access = access
-        self._keeper = keeper
-        access.interrupt_with(stop_on_request(self._folder))
+    config: pytest.Config
+    lab: Lab
+    case_of: Callable[[pytest.Item], CombinationCase | None]
+    boards_whole: bool
+    access: LabAccess
+    keeper: RunReporter
+
+    def __post_init__(self) -> None:
+        self._folder = Path(self.config.workerinput[WORKER_INPUT])  # type: ignore[attr-defined]
+        self.access.interrupt_with(stop_on_request(self._folder))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Write the plan if any test needs the lab."""
         needs = {}
         for item in session.items:
-            case = self._case_of(item)
+            case = self.case_of(item)
             if case is not None:
-                domains = domains_of(self._lab, case.combination)
+                domains = domains_of(self.lab, case.combination)
                 needs[item.nodeid] = Needs(frozenset(case.combination.places), frozenset(domains))
         if needs:
-            planner.write(self._folder, planner.joined(needs) if self._boards_whole else needs)
+            planner.write(self._folder, planner.joined(needs) if self.boards_whole else needs)
 
     # The innermost wrapper. It runs after pytest's own hook, which tears down what an interrupted test had set up. It
     # runs before xdist reports to the controller that this worker has finished, because the worker can be killed then.
@@ -100,9 +96,9 @@ class WorkerHooks:
             return (yield)
         finally:
             try:
-                self._keeper.warn(*self._access.close())
+                self.keeper.warn(*self.access.close())
             except KeyboardInterrupt:
-                self._keeper.warn(
+                self.keeper.warn(
                     "Ctrl-C stopped a pytest-xdist worker while it restored boards and switch ports; "
                     "the next run restores the rest"
                 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import deque
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from pytest_pinet.execution.files import write_file
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.history.results_file import read_whole_run, results_in
 
 FILE = "plan.json"
@@ -55,9 +56,7 @@ def joined(needs: Mapping[str, Needs]) -> dict[str, Needs]:
 def write(folder: Path, needs: Mapping[str, Needs]) -> None:
     """Write the needs by node ID, whole or not at all. All workers write the same, so the last one may win."""
     tests = {nodeid: [sorted(need.places), sorted(need.domains)] for nodeid, need in needs.items()}
-    draft = folder / f".{FILE}.{os.getpid()}"
-    draft.write_text(json.dumps(tests), encoding="utf-8")
-    draft.replace(folder / FILE)
+    write_file(folder / FILE, [json.dumps(tests).encode()])
 
 
 def read(folder: Path) -> dict[str, Needs]:
@@ -86,9 +85,7 @@ class Estimates(dict[str, Estimate]):
     def __init__(self, known: Mapping[str, Estimate]) -> None:
         super().__init__(known)
         self._usual = _typical(list(known.values()))
-        functions: dict[str, list[Estimate]] = {}
-        for nodeid, one in known.items():
-            functions.setdefault(_function(nodeid), []).append(one)
+        functions = grouped((_function(nodeid), one) for nodeid, one in known.items())
         self._functions = {function: _typical(each) for function, each in functions.items()}
 
     @classmethod

@@ -95,10 +95,6 @@ def _whole_number(text: str) -> int:
     return int(digits)
 
 
-def _shards(text: str) -> int:
-    return max(_whole_number(text), 1)
-
-
 def _duration(text: str) -> float:
     from pytest_pinet.model.quantities import parse_duration
 
@@ -227,7 +223,7 @@ SETTINGS = (
         "N",
         "this run is one of N that gate the same build and that 'pinet merge' joins; for builds measured alternately, "
         "--pinet-error-rate then holds for all N together",
-        _shards,
+        lambda text: max(_whole_number(text), 1),
         default="1",
         starts=False,
         repeated=True,

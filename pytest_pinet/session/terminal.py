@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,49 +34,42 @@ AROUND_PROBE_S = 2.5
 _EVENTS_S = {"recovery": 32.0, "boots": 33 * 60.0}
 
 
+@dataclass(eq=False)
 class RunHeader:
     """Registered as a plugin. With workers, the controller prints the lines, which it knows once they have collected.
 
     ``profile_of`` returns the profile of a test. ``runs`` returns the folder of the run folders.
     """
 
-    def __init__(
-        self,
-        config: pytest.Config,
-        lab: LabOfFile,
-        references: ReferenceData,
-        profile_of: Callable[[pytest.Item], Profile],
-        runs: Callable[[], Path],
-    ) -> None:
-        self._config = config
-        self._lab = lab
-        self._references = references
-        self._profile_of = profile_of
-        self._runs = runs
+    config: pytest.Config
+    lab: LabOfFile
+    references: ReferenceData
+    profile_of: Callable[[pytest.Item], Profile]
+    runs: Callable[[], Path]
 
     def pytest_report_collectionfinish(self, items: Sequence[pytest.Item]) -> list[str]:
         """Print the lines if a test will measure."""
-        if self._config.get_verbosity() < 0 or not any(item.get_closest_marker("pinet") for item in items):
+        if self.config.get_verbosity() < 0 or not any(item.get_closest_marker("pinet") for item in items):
             return []
         cases = [(item, case.combination.identity) for item in items if (case := case_of(item)) is not None]
         if not cases:
             return self._of_lab()
-        estimates = Estimates.of_earlier_runs(self._runs())
-        seconds = sum(estimates.total_s(item.nodeid, first_s(item, self._profile_of(item))) for item, _ in cases)
-        profiles = dict.fromkeys(self._profile_of(item).name for item, _ in cases)
+        estimates = Estimates.of_earlier_runs(self.runs())
+        seconds = sum(estimates.total_s(item.nodeid, first_s(item, self.profile_of(item))) for item, _ in cases)
+        profiles = dict.fromkeys(self.profile_of(item).name for item, _ in cases)
         lines = self._lines(profiles, self._baseline([combination for _, combination in cases]), about(seconds))
         return [*lines, *self._without_programs([item.nodeid for item, _ in cases])]
 
     def of_workers(self, profile: Profile, nodeids: Sequence[str], seconds: float, workers: int) -> list[str]:
         """Return the lines of the controller, which does not know the combinations and markers of the tests."""
-        if self._config.get_verbosity() < 0:
+        if self.config.get_verbosity() < 0:
             return []
         shared = f"{about(seconds)} of work for {workers} worker{'s' if workers != 1 else ''}"
         return [*self._lines([profile.name], self._baseline(None), shared), *self._without_programs(nodeids)]
 
     def _without_programs(self, nodeids: Sequence[str]) -> list[str]:
         """Return a line on the tests that earlier runs skipped because a node lacks a program."""
-        skipped = skipped_before(self._runs(), [nodeid.rpartition("::")[2] for nodeid in nodeids])
+        skipped = skipped_before(self.runs(), [nodeid.rpartition("::")[2] for nodeid in nodeids])
         tests: dict[str, dict[str, None]] = {}
         for name, reason in skipped.items():
             if is_without(reason):
@@ -85,23 +79,23 @@ class RunHeader:
         return wrap(text, hanging="  ") if found else []
 
     def _of_lab(self, how_long: str = "") -> list[str]:
-        lab = self._lab
+        lab = self.lab
         sizes = f"{len(lab.nodes)} nodes, {len(lab.interfaces())} interfaces"
         return wrap(f"pinet: lab {lab.name} ({sizes}){how_long and f'; {how_long}'}", hanging="  ")
 
     def _lines(self, profiles: Iterable[str], baseline: str, how_long: str) -> list[str]:
-        turns = " in each turn" if self._config.getoption("--pinet-build") else ""
+        turns = " in each turn" if self.config.getoption("--pinet-build") else ""
         names = list(profiles)
         profile = f"profile{'s' if len(names) > 1 else ''} {', '.join(names)}"
         return [*self._of_lab(how_long + turns), *wrap(f"pinet: {profile}; {baseline}", hanging="  ")]
 
     def _baseline(self, combinations: Sequence[CombinationId] | None) -> str:
         """Return what the values are compared with. None: the combinations of the tests are not known."""
-        chosen = self._config.getoption("--pinet-against") or RUNNING
-        if self._config.getoption("--pinet-build") and chosen != ACCEPTED:
+        chosen = self.config.getoption("--pinet-against") or RUNNING
+        if self.config.getoption("--pinet-build") and chosen != ACCEPTED:
             name = "running, the own build of each board" if chosen == RUNNING else Path(chosen).name
             return f"known-good build {name}{self._turns(combinations)}"
-        known = self._references.baselines
+        known = self.references.baselines
         if not known:
             return "no accepted baseline"
         latest = max(one.date for one in known.values())
@@ -117,7 +111,7 @@ class RunHeader:
 
     def _turns(self, combinations: Sequence[CombinationId] | None) -> str:
         """Return how many turns a comparison of builds takes if boots are not calibrated, and what needs fewer."""
-        if self._references.is_calibrated(combinations):
+        if self.references.is_calibrated(combinations):
             return ""
         least, most = (least_by_chance(0, ERROR_RATE, ways) for ways in (1, 2))
         return (
@@ -223,13 +217,20 @@ def write_unjudged(terminal: Any, config: pytest.Config) -> None:
     Call this in ``pytest_terminal_summary``, so that they come after pytest's errors and failures. pytest's list of
     errors (``-rE``) follows, and names these tests, too.
     """
+    captured = config.option.showcapture
     if config.option.tbstyle != "no" and not getattr(config.option, "no_summary", False):
         for verdict in (Verdict.INVALID, Verdict.INCONCLUSIVE):
             reports = terminal.stats.get(verdict, [])
             if reports:
                 terminal.write_sep("=", verdict.value.upper())
             for report in reports:
-                _write(terminal, report, config.option.showcapture)
+                # As pytest does for an error.
+                terminal.write_sep("_", report.head_line or "test session", yellow=True, bold=True)
+                terminal.write_line(report.longreprtext)
+                for name, content in report.sections:
+                    if captured == "all" or (captured != "no" and captured in name):
+                        terminal.write_sep("-", name)
+                        terminal.write_line(content.removesuffix("\n"))
     _merge(terminal.stats, "error")
 
 
@@ -238,13 +239,3 @@ def _merge(stats: dict[str, list[Any]], category: str) -> None:
     for verdict, name in _CATEGORIES.items():
         if name == category and stats.get(verdict):
             stats[category] = [*stats.get(category, []), *stats[verdict]]
-
-
-def _write(terminal: Any, report: pytest.TestReport, captured: str) -> None:
-    """Write the text of a report and what the test printed, as pytest does for an error."""
-    terminal.write_sep("_", report.head_line or "test session", yellow=True, bold=True)
-    terminal.write_line(report.longreprtext)
-    for name, content in report.sections:
-        if captured == "all" or (captured != "no" and captured in name):
-            terminal.write_sep("-", name)
-            terminal.write_line(content.removesuffix("\n"))

@@ -181,17 +181,14 @@ def write_node(directory: Path, spec: NodeSpec, keys: Path, boot: BootSettings, 
     _write(directory / "cmdline", f"{boot.cmdline}\n")
     _write(directory / "model", f"{node.board.model}\0")
     _write(directory / "firmware", "".join(f"{name}={value}\n" for name, value in boot.answers().items()))
-    _write(directory / "bin" / "vcgencmd", _VCGENCMD, 0o755)
-    for name, script in (("vcmailbox", _VCMAILBOX), ("reboot", _REBOOT), ("findmnt", _FINDMNT)):
+    scripts = {"vcgencmd": _VCGENCMD, "vcmailbox": _VCMAILBOX, "reboot": _REBOOT, "findmnt": _FINDMNT}
+    scripts |= {"poweroff": _POWEROFF, "sync": _SYNC, "lspci": _LSPCI, "ethtool": _ethtool_script(spec.interfaces)}
+    for name, script in scripts.items():
         _write(directory / "bin" / name, script, 0o755)
     (directory / MAILBOX).mkdir()
-    _write(directory / "bin" / "poweroff", _POWEROFF, 0o755)
-    _write(directory / "bin" / "sync", _SYNC, 0o755)
     _write(directory / "throttled", f"{throttled:x}\n")
     cards = [nic.bus_info for nic in spec.interfaces if nic.is_card]
     _write(directory / "lspci", _lspci_output(cards, boot.payload))
-    _write(directory / "bin" / "lspci", _LSPCI, 0o755)
-    _write(directory / "bin" / "ethtool", _ethtool_script(spec.interfaces), 0o755)
     for interface in node.interfaces:
         _write_phy(directory, interface.device, interface.speed_mbps)
 

@@ -208,18 +208,15 @@ class Console(TcpServer):
     def _show(self, data: bytes) -> None:
         if self._muted or self.dead:
             return
-        self._keep(data)
-        for writer in list(self._clients):
-            writer.write(data)
-            if writer.transport.get_write_buffer_size() > LARGEST_BACKLOG:
-                writer.transport.abort()
-
-    def _keep(self, data: bytes) -> None:
         with self._log.open("ab") as log:
             log.write(data)
             too_long = log.tell() > 2 * LOG_SIZE
         if too_long:
             self._log.write_bytes(self._log.read_bytes()[-LOG_SIZE:])
+        for writer in list(self._clients):
+            writer.write(data)
+            if writer.transport.get_write_buffer_size() > LARGEST_BACKLOG:
+                writer.transport.abort()
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if peer_uid(writer.get_extra_info("socket")) not in (self._owner, 0):

@@ -27,7 +27,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pytest_pinet.errors import LabError, LeaseError
-from pytest_pinet.execution.files import write_file
+from pytest_pinet.execution.files import cache_home, write_file
 from pytest_pinet.lab.contention import all_domains, exclusive, lab_key
 from pytest_pinet.model.lab import Lab, Scale
 from pytest_pinet.model.quantities import Bitrate
@@ -71,7 +71,7 @@ class Trials:
     """The trials of this host. A new kernel or a different number of processors makes old trials invalid."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = path or _folder() / f"trials-{platform.node() or 'here'}.json"
+        self._path = path or cache_home() / "pytest-pinet" / f"trials-{platform.node() or 'here'}.json"
         self._machine = f"{platform.release()} {platform.machine()}, {len(os.sched_getaffinity(0))} processors"
 
     def read(self) -> list[Trial]:
@@ -99,11 +99,6 @@ class Trials:
         stored = {"machine": self._machine, "trials": [asdict(one) for one in (*others, trial)]}
         with suppress(OSError):
             write_file(self._path, [f"{json.dumps(stored, indent=1)}\n".encode()])
-
-
-def _folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "pytest-pinet"
 
 
 def measured_scale(lab: Lab, fastest_bps: float, root: Sequence[str], trials: Trials | None = None) -> Scale:

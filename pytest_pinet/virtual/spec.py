@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.model.forms import ManagementMode
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import MACHINES, ROOT, Interface, Lab, Node
@@ -93,11 +94,12 @@ class LabSpec:
     @property
     def fastest_bps(self) -> float:
         """The layer 2 rate of the fastest possible flow between two NICs on one switch."""
-        rates: dict[str, list[float]] = {}
-        for node in self.nodes:
-            for nic in node.interfaces:
-                shape = nic.model.shape(BootSettings(node.node.board.clock_mhz))
-                rates.setdefault(nic.interface.port.switch, []).append(max(shape.tx_bps, shape.rx_bps))
+        shapes = (
+            (nic.interface.port.switch, nic.model.shape(BootSettings(node.node.board.clock_mhz)))
+            for node in self.nodes
+            for nic in node.interfaces
+        )
+        rates = grouped((switch, max(shape.tx_bps, shape.rx_bps)) for switch, shape in shapes)
         return max((sorted(known)[-2] for known in rates.values() if len(known) > 1), default=0.0)
 
     @property

@@ -192,9 +192,6 @@ class Shutdown:
                 if HALTED.search(line.text):
                     self._halted_at = line.time
                     return True
-        return self._is_silent(record)
-
-    def _is_silent(self, record: ConsoleRecord | None) -> bool:
         now = time.monotonic()
         if record is not None and "console" not in self._silent and record.quiet_s < SILENT_S / 2:
             self._silent_since = None

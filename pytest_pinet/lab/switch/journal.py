@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from pytest_pinet.config.lab_path import lab_path
-from pytest_pinet.execution.files import write_file
+from pytest_pinet.execution.files import state_home, write_file
 from pytest_pinet.execution.names import quoted
 from pytest_pinet.lab.labgrid.identity import machine, start_time
 from pytest_pinet.lab.switch.switchport import PortState
@@ -29,10 +29,7 @@ _log = logging.getLogger(__name__)
 
 def journal_folder() -> Path:
     """Return ``$XDG_STATE_HOME/pinet/journal``, by default ``~/.local/state/pinet/journal``."""
-    state = os.environ.get("XDG_STATE_HOME")
-    # The XDG specification requires to ignore a path that is not absolute.
-    base = Path(state) if state and Path(state).is_absolute() else Path.home() / ".local" / "state"
-    return base / "pinet" / "journal"
+    return state_home() / "pinet" / "journal"
 
 
 def _boot() -> str:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from pytest_pinet.config.switches import timeout
 from pytest_pinet.errors import SwitchError, mistake_in
+from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.lab.switch import snmp_tables as mib
 from pytest_pinet.lab.switch.snmp_bridge import SnmpVlanTable, access_vlan, by_fdb, by_lldp
 from pytest_pinet.lab.switch.snmp_client import Access, Oid, SnmpClient, Value
@@ -274,9 +275,7 @@ def port_names(columns: Mapping[Oid, Mapping[Oid, Value]]) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     for column in (mib.IF_NAME, mib.IF_DESCR, mib.IF_ALIAS):
-        by_text: dict[str, list[int]] = {}
-        for index, value in columns[column].items():
-            by_text.setdefault(mib.text(value), []).append(index[0])
+        by_text = grouped((mib.text(value), index[0]) for index, value in columns[column].items())
         for name, numbers in by_text.items():
             if name and len(numbers) == 1:
                 found.setdefault(name, numbers[0])

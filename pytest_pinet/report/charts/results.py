@@ -85,7 +85,11 @@ class _Line:
 
 def throughput_chart(result: ResultRecord) -> Paper:
     """Draw the rates at the receivers by interval, all connections in sequence. The warm-up is faint."""
-    lines = _lines(result)
+    records: Mapping[str, DirectionRecord] = {flow.name: flow for flow in result.flows} or result.directions
+    lines = [
+        _Line(name, record, f"s-hue{index % HUES} {_DASHES[index // HUES % len(_DASHES)]}".strip())
+        for index, (name, record) in enumerate(records.items())
+    ]
     begins, total_s = _begins([line.record for line in lines])
     rows = (len(lines) + 2) // 3
     paper = Paper(_WIDTH, int(_AREA.bottom) + 62 + 17 * rows, f"Throughput of {result.id} over time", _words(result))
@@ -105,14 +109,6 @@ def throughput_chart(result: ResultRecord) -> Paper:
         paper.line([(x, y - 4), (x + 26, y - 4)], f"{line.look} strong")
         paper.text(x + 32, y, f"{line.name} {rate(line.record.goodput_bps)}", "f-ink", SMALL)
     return paper
-
-
-def _lines(result: ResultRecord) -> list[_Line]:
-    records: Mapping[str, DirectionRecord] = {flow.name: flow for flow in result.flows} or result.directions
-    return [
-        _Line(name, record, f"s-hue{index % HUES} {_DASHES[index // HUES % len(_DASHES)]}".strip())
-        for index, (name, record) in enumerate(records.items())
-    ]
 
 
 def _begins(records: Sequence[DirectionRecord]) -> tuple[dict[int, float], float]:

@@ -256,14 +256,14 @@ def _series_notes(all_series: Sequence[FigureSeries]) -> list[tuple[str, str]]:
 
     Metrics for which the same holds share a note.
     """
-    found: dict[tuple[str, str], list[str]] = {}
+    found: list[tuple[tuple[str, str], str]] = []
     for series in all_series:
-        dot = series.latest
+        dot, name = series.latest, metric_name(series)
         if dot.reason and (dot.verdict is Verdict.MARGINAL or kind(dot.verdict) == "bad"):
-            found.setdefault((COLOURS[dot.verdict], first_paragraph(dot.reason)), []).append(metric_name(series))
+            found.append(((COLOURS[dot.verdict], first_paragraph(dot.reason)), name))
         if dot.limited_by:
-            found.setdefault(("", f"limited by {dot.limited_by}"), []).append(metric_name(series))
-    return [(look, f"{', '.join(names)}: {text}") for (look, text), names in found.items()]
+            found.append((("", f"limited by {dot.limited_by}"), name))
+    return [(look, f"{', '.join(names)}: {text}") for (look, text), names in grouped(found).items()]
 
 
 def _raw_files(all_series: Sequence[FigureSeries], links: PageLinks) -> list[tuple[str, list[tuple[str, str]]]]:

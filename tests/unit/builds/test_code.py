@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.archives import Unreadable
-from pytest_pinet.builds.code import compare_builds
+from pytest_pinet.builds.code import compare_builds, compare_modules
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.builds.module_code import compare_modules
 from pytest_pinet.evidence import elf
 from pytest_pinet.model.build import Build, CodeDifference
 from tests.support import build_files as made
