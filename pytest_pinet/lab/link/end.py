@@ -131,14 +131,18 @@ def bring_up(end: End, around: Surroundings, undo: UndoStack) -> InterfaceState:
                 undo_by(end, f"{end.device} up on {end.shell.name}", f"ip link set {end.device} down", undo)
             )
         commands.append(f"ip link set {end.device} up")
+    change(end.shell, " && ".join([*commands, adding_address(end, undo)]))
+    return found
+
+
+def adding_address(end: End, undo: UndoStack) -> str:
+    """Return the root command that adds the address of an end, until ``undo``."""
     # If the address is gone already, the undo succeeds.
     gone = f"! ip -o addr show dev {end.device} | grep -qF ' {end.address} '"
     what = f"address {end.address} on {end.shell.name} {end.device}"
-    commands.append(undo_by(end, what, f"ip addr del {end.address} dev {end.device} || {gone}", undo))
+    kept = undo_by(end, what, f"ip addr del {end.address} dev {end.device} || {gone}", undo)
     # "replace", because a killed runner may have left the same address behind.
-    commands.append(f"ip addr replace {end.address} dev {end.device}")
-    change(end.shell, " && ".join(commands))
-    return found
+    return f"{kept} && ip addr replace {end.address} dev {end.device}"
 
 
 # How long a manager may take to release a device, and to configure it again (a slow DHCP server included).

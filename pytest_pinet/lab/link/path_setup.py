@@ -14,7 +14,7 @@ from pytest_pinet.errors import CapabilityError, LinkError, TagsLostError, Unsup
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack, undone
-from pytest_pinet.lab.link.end import End, change, undo_by
+from pytest_pinet.lab.link.end import End, adding_address, change, undo_by
 from pytest_pinet.lab.link.link import BENCHMARK_NET, Link, in_family, set_up_forwarding
 from pytest_pinet.lab.link.rate_shaper import impaired
 from pytest_pinet.model.traffic import USUAL_PATH, PathSetup
@@ -124,11 +124,8 @@ def _add_address(end: End, undo: UndoStack) -> None:
         if before != value:
             what = f"{path.rpartition('/')[2]} of {end.device} on {end.shell.name}"
             steps += [undo_by(end, what, f"[ ! -e {path} ] || echo {before} > {path}", undo), f"echo {value} > {path}"]
-    gone = f"! ip -o addr show dev {end.device} | grep -qF ' {end.address} '"
-    what = f"address {end.address} on {end.shell.name} {end.device}"
-    steps.append(undo_by(end, what, f"ip addr del {end.address} dev {end.device} || {gone}", undo))
     # Our addresses are not in use by others, so the kernel need not look for duplicates, which takes a second.
-    steps.append(f"ip addr replace {end.address} dev {end.device} nodad")
+    steps.append(f"{adding_address(end, undo)} nodad")
     change(end.shell, " && ".join(steps))
 
 
