@@ -27,7 +27,7 @@ from pytest_pinet.lab.link.end import (
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.lab import PortRef
+from pytest_pinet.model.lab import VIRTUAL, PortRef
 from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.topology import LinkEnd, LinkFacts
 from pytest_pinet.model.tuning import Tuned
@@ -110,6 +110,11 @@ class Link:
     @property
     def peer(self) -> End:
         return self.ends[1]
+
+    @property
+    def virtual_ends(self) -> frozenset[str]:
+        """The names of the ends whose clock counts instructions."""
+        return frozenset(end.shell.name for end in self.ends if end.endpoint.node.clock == VIRTUAL)
 
     @property
     def path(self) -> Path:
