@@ -209,7 +209,7 @@ def connect(
     found = undo.at_once(lambda one, undo: bring_up(*one, undo), [*zip(ends, surroundings, strict=True)])
     own = [[end for end in ends if end.endpoint.node.name == node.name] for node in combination.nodes]
     undo.at_once(answer_for_own_addresses, own)
-    deadline = Deadline(link_checks.CARRIER_TIMEOUT_S)
+    deadline = Deadline(link_checks.carrier_timeout_s(ends))
     states = tuple(
         link_checks.await_carrier(end, state, switches[end.port.switch], deadline)
         for end, state in zip(ends, found, strict=True)
@@ -337,7 +337,7 @@ def await_links(link: Link, same: bool = True) -> None:
 
     Raises LinkError if a carrier does not come back or a value has changed, InvalidMeasurement for a wrong speed.
     """
-    deadline = Deadline(link_checks.CARRIER_TIMEOUT_S)
+    deadline = Deadline(link_checks.carrier_timeout_s(link.ends))
     for end, state in zip(link.ends, link.states, strict=True):
         switch = link.switches[end.port.switch]
         now = link_checks.await_carrier(end, read_interface(end.shell, end.device), switch, deadline)
