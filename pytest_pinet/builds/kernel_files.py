@@ -303,6 +303,8 @@ def read_module(data: bytes, path: str) -> ModuleId:
     )
 
 
+# 0 and 1: none. The last one is the size of the largest pages of arm64.
+_ALIGNMENTS = frozenset([0, *(1 << bits for bits in range(17))])
 # Types of the kernel for BPF programs. Code does not depend on them.
 _TYPES = ".BTF"
 _PADDING = b".pinet.padding"
@@ -331,9 +333,12 @@ def read_sections(data: bytes) -> tuple[list[Section], int]:
     if data[:6] != b"\x7fELF\x02\x01" or len(data) < HEAD:
         raise Unreadable("it is not a 64-bit little-endian ELF file")
     try:
-        return elf.read_sections(data)
+        sections, names = elf.read_sections(data)
     except NotElf as error:
         raise Unreadable(str(error)) from None
+    if any(one.alignment not in _ALIGNMENTS for one in sections):
+        raise Unreadable(DAMAGED)
+    return sections, names
 
 
 def _kept(sections: list[Section], names: int) -> list[Section]:

@@ -11,8 +11,6 @@ _NOTE_BUILD_ID = 3
 HEAD, HEADERS_AT, SIZES_AT, SECTION = 64, 40, 58, "IIQQQQIIQQ"
 NULL, PROGBITS, SYMTAB, RELA, NOBITS = 0, 1, 2, 4, 8
 ALLOC = 2
-# 0 and 1: none. The last one is the size of the largest pages of arm64.
-_ALIGNMENTS = frozenset([0, *(1 << bits for bits in range(17))])
 DAMAGED = "its ELF sections are damaged"
 
 
@@ -77,8 +75,8 @@ def read_sections(data: bytes) -> tuple[list[Section], int]:
             one = Section(*layout.unpack_from(data, start + index * size))
             held = one.type not in (NULL, NOBITS)
             total += one.size if held else 0
-            if one.alignment not in _ALIGNMENTS or (held and one.offset + one.size > len(data)) or total > len(data):
-                raise ValueError("a section has an impossible place, size or alignment")
+            if (held and one.offset + one.size > len(data)) or total > len(data):
+                raise ValueError("a section has an impossible place or size")
             found.append(replace(one, data=data[one.offset : one.offset + one.size]) if held else one)
         return found, names
     except (struct.error, ValueError, OverflowError):
