@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, median
 from typing import NamedTuple
 
 from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.spread import UNKNOWN, Noise
-from pytest_pinet.judge.statistics import logarithms, student, variance
+from pytest_pinet.judge.statistics import logarithms, robust_sd, student, variance
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
 
@@ -31,7 +31,9 @@ RUNS_OF_PLACE = 3
 ERROR = 0.01
 # The lowest standard deviation of a difference between two connections of one run.
 FLOOR = 0.0035
-
+# The first connections of link-ups say little if they differ by this factor more than later ones, of so many each.
+RESTLESS = 2.0
+RESTLESS_RUNS = 8
 
 _Place = tuple[int, int, int]
 
@@ -57,9 +59,14 @@ class Counterpart(NamedTuple):
 
 @dataclass(frozen=True)
 class Course:
-    """The places of a baseline. ``usual`` has a step for each number since the link-up and traffic before it."""
+    """The places of a baseline. ``usual`` has a step for each number since the link-up and traffic before it.
+
+    ``restless``: the first connections of link-ups differ far more from each other than later ones, as where a link
+    saves energy until it is used. Then only later ones count.
+    """
 
     usual: tuple[Step, ...] = ()
+    restless: bool = False
 
     @property
     def is_flat(self) -> bool:
@@ -97,16 +104,17 @@ class Course:
 
 def course_of(baseline: Baseline) -> Course:
     """Return the course of a baseline. A place counts as the first one unless its runs certainly differ."""
+    restless = _is_restless(baseline)
     # The connections of each run by their number since the link-up, their number in the run, and the traffic before it.
     runs: list[tuple[str, dict[_Place, float]]] = []
     before_s: dict[_Place, int] = {}
     last, began_s = RunPlace(), 0
-    for place, run in baseline.placed:
+    for place, run in _calm(baseline, restless).placed:
         if not runs or place.boot_of_day != last.boot_of_day or place.traffic_before_s <= last.traffic_before_s:
             runs.append((place.day, {}))
             began_s = place.traffic_before_s
         values = runs[-1][1]
-        key = place.number, len(values), round(math.log2(1 + began_s / LIKE_S))
+        key = place.number, len(values), _traffic(began_s)
         values[key], last = math.log(run.bps), place
         before_s[key] = min(place.traffic_before_s, before_s.get(key, place.traffic_before_s))
     if not runs:
@@ -124,7 +132,24 @@ def course_of(baseline: Baseline) -> Course:
     for key, own in known.items():
         above, least = fmean(own), student(1 - ERROR / 2, max(freedom, 1)) * sd / math.sqrt(len(own))
         steps.append(Step(key[0], before_s[key], above if abs(above) > least else 0.0))
-    return Course(tuple(steps))
+    return Course(tuple(steps), restless)
+
+
+def _is_restless(baseline: Baseline) -> bool:
+    """Return whether the first connections of link-ups differ far more from each other than later ones.
+
+    Robust deviations are compared: on a link with two levels, few later connections may all be on one of them.
+    """
+    ends = grouped((place.number == 1, math.log(run.bps)) for place, run in baseline.placed)
+    if len(ends) < 2 or min(map(len, ends.values())) < RESTLESS_RUNS:
+        return False
+    first, later = (robust_sd(ends[is_first], median(ends[is_first])) for is_first in (True, False))
+    return first > RESTLESS * max(later, FLOOR)
+
+
+def _traffic(before_s: float) -> int:
+    """Return a number that is the same for alike traffic before connections."""
+    return round(math.log2(1 + before_s / LIKE_S))
 
 
 def _means(runs: Iterable[Mapping[_Place, float]]) -> dict[_Place, float]:
@@ -139,12 +164,18 @@ def _apart(key: _Place, first: _Place, both: Iterable[Mapping[_Place, float]]) -
 
 
 def without_course(baseline: Baseline, course: Course) -> Baseline:
-    """Return the baseline as if each of its connections were at the first place."""
-    places = tuple(place for place, _ in baseline.placed)
-    there = [course.counterpart(place.number, place.traffic_before_s) for place in places]
+    """Return the baseline as if each of its connections were at the first place, without restless ones."""
+    calm = _calm(baseline, course.restless)
+    there = [course.counterpart(place.number, place.traffic_before_s) for place in calm.places]
     factors = [math.exp(-one.above) if one else 1.0 for one in there]
-    runs = tuple(Bitrate(run.bps * by) for (_, run), by in zip(baseline.placed, factors, strict=True))
-    return replace(baseline, runs=runs, places=places)
+    runs = tuple(Bitrate(run.bps * by) for run, by in zip(calm.runs, factors, strict=True))
+    return replace(calm, runs=runs)
+
+
+def _calm(baseline: Baseline, restless: bool) -> Baseline:
+    """Return the baseline without values that are 0, and without the first connections of link-ups if restless."""
+    placed = [(place, run) for place, run in baseline.placed if place.number > 1 or not restless]
+    return replace(baseline, runs=tuple(run for _, run in placed), places=tuple(place for place, _ in placed))
 
 
 # With fewer runs, the noise of the unchanged link is not known.

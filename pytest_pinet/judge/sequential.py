@@ -223,7 +223,9 @@ def decide(
         raise ValueError(f"{error_rate} is no error rate of a gate; expected more than 0 and less than 0.5")
     starts = [start_of(one) for one in connections]
     shown = [one for one, shows in zip(connections, shows_level(starts), strict=True) if shows and read(one)]
-    alike = _alike(shown, against.course)
+    every = _alike(shown, against.course)
+    calm = _calm(every) if against.course.restless else every
+    alike = calm or every
     usable = [one for one in alike if not one.there.before]
     spent = math.fsum(one.traffic_seconds for one in connections)
     start_s = max((one.slow_s for one in starts), default=0.0)
@@ -242,6 +244,8 @@ def decide(
             on_levels, other_share = _fresh_levels(own, against)
         else:
             standing, on_levels, other_share = _on_levels(standing, own, limit, against.levels, error_rate, against)
+        if not calm:
+            standing = replace(standing, level=replace(standing.level, least=standing.n + 1))
         moved = 0.0 if on_levels else _moved(own, error_rate)
         known = replace(
             start,
@@ -269,7 +273,7 @@ def decide(
             undecided = replace(known, outcome=Verdict.INCONCLUSIVE)
             return _explained(undecided, against.words, too_few=standing.n < profile.fails_after)
         suspect = standing.n >= profile.fails_after - 1 and standing.mostly_below
-        fresh = Fresh.LINK if suspect and not _had_link(own) else Fresh.CONNECTION
+        fresh = Fresh.LINK if suspect and not _had_link(every) else Fresh.CONNECTION
         return _explained(replace(known, next_fresh=fresh), against.words)
 
     # Earlier connections than the baseline has may be lower: a link passes with them, but their level makes none fail.
@@ -324,6 +328,18 @@ def _alike(connections: Sequence[Connection], course: Course) -> list[_Like]:
             by = math.exp(-there.above)
             own = reading._replace(mean=reading.mean * by, level=reading.level * by)
             found.append(_Like(one, own, there))
+    return found
+
+
+def _calm(alike: Sequence[_Like]) -> list[_Like]:
+    """Return the connections without the first of each link-up; then the second one counts as its first."""
+    found: list[_Like] = []
+    fresh = Fresh.CONNECTION
+    for one in alike:
+        fresh = fresh if one.connection.fresh is Fresh.CONNECTION else one.connection.fresh
+        if one.connection.number != 1:
+            found.append(one._replace(connection=replace(one.connection, fresh=fresh)))
+            fresh = Fresh.CONNECTION
     return found
 
 
