@@ -31,7 +31,7 @@ RUNS_OF_PLACE = 3
 ERROR = 0.01
 # The lowest standard deviation of a difference between two connections of one run.
 FLOOR = 0.0035
-# The first connections of link-ups say little if they differ by this factor more than later ones, of so many each.
+# The first connections of link-ups say little if they differ by this factor more than the second ones of so many runs.
 RESTLESS = 2.0
 RESTLESS_RUNS = 8
 
@@ -104,12 +104,11 @@ class Course:
 
 def course_of(baseline: Baseline) -> Course:
     """Return the course of a baseline. A place counts as the first one unless its runs certainly differ."""
-    restless = _is_restless(baseline)
     # The connections of each run by their number since the link-up, their number in the run, and the traffic before it.
     runs: list[tuple[str, dict[_Place, float]]] = []
     before_s: dict[_Place, int] = {}
     last, began_s = RunPlace(), 0
-    for place, run in _calm(baseline, restless).placed:
+    for place, run in baseline.placed:
         if not runs or place.boot_of_day != last.boot_of_day or place.traffic_before_s <= last.traffic_before_s:
             runs.append((place.day, {}))
             began_s = place.traffic_before_s
@@ -119,11 +118,16 @@ def course_of(baseline: Baseline) -> Course:
         before_s[key] = min(place.traffic_before_s, before_s.get(key, place.traffic_before_s))
     if not runs:
         return Course()
+    restless = _is_restless(one for _, one in runs)
+    if restless:
+        before_s = {key: value for key, value in before_s.items() if key[0] > 1}
+        runs = [(day, {key: value for key, value in one.items() if key in before_s}) for day, one in runs]
     first = min(before_s, key=lambda key: (before_s[key], key))
     # Places without a run in common are paired by their day: a test is not always the first one of its run.
     of_days = [_means(own) for own in grouped(runs).values()]
-    apart = {key: _apart(key, first, [one for _, one in runs]) for key in before_s}
-    apart |= {key: _apart(key, first, of_days) for key, own in apart.items() if len(own) < RUNS_OF_PLACE}
+    apart = _apart(first, before_s, [one for _, one in runs])
+    by_day = _apart(first, before_s, of_days)
+    apart |= {key: by_day[key] for key, own in apart.items() if len(own) < RUNS_OF_PLACE}
     known = {key: own for key, own in apart.items() if key == first or len(own) >= RUNS_OF_PLACE}
     freedom = sum(len(own) - 1 for key, own in known.items() if key != first)
     squares = math.fsum(variance(own) * (len(own) - 1) for own in known.values() if len(own) > 1)
@@ -135,16 +139,18 @@ def course_of(baseline: Baseline) -> Course:
     return Course(tuple(steps), restless)
 
 
-def _is_restless(baseline: Baseline) -> bool:
-    """Return whether the first connections of link-ups differ far more from each other than later ones.
+def _is_restless(runs: Iterable[Mapping[_Place, float]]) -> bool:
+    """Return whether the first connections of link-ups differ far more from each other than the second ones.
 
-    Robust deviations are compared: on a link with two levels, few later connections may all be on one of them.
+    Only runs with both count: a run whose first connection is unlike the others has more connections. The deviations
+    are robust, since a link may have two levels.
     """
-    ends = grouped((place.number == 1, math.log(run.bps)) for place, run in baseline.placed)
-    if len(ends) < 2 or min(map(len, ends.values())) < RESTLESS_RUNS:
+    numbered = [{number: value for (number, *_), value in reversed([*one.items()])} for one in runs]
+    both = [(one[1], one[2]) for one in numbered if 1 in one and 2 in one]
+    if len(both) < RESTLESS_RUNS:
         return False
-    first, later = (robust_sd(ends[is_first], median(ends[is_first])) for is_first in (True, False))
-    return first > RESTLESS * max(later, FLOOR)
+    first, second = (robust_sd(values, median(values)) for values in zip(*both, strict=True))
+    return first > RESTLESS * max(second, FLOOR)
 
 
 def _traffic(before_s: float) -> int:
@@ -158,9 +164,24 @@ def _means(runs: Iterable[Mapping[_Place, float]]) -> dict[_Place, float]:
     return {key: fmean(values) for key, values in each.items()}
 
 
-def _apart(key: _Place, first: _Place, both: Iterable[Mapping[_Place, float]]) -> list[float]:
-    """Return by how much a place lies above the first one, wherever both were measured."""
-    return [one[key] - one[first] for one in both if first in one and key in one]
+def _apart(
+    first: _Place, places: Iterable[_Place], both: Sequence[Mapping[_Place, float]]
+) -> dict[_Place, list[float]]:
+    """Return by how much each place lies above the first one, in each run where both were measured.
+
+    A run with a low first connection has more later ones. So later connections are compared with the first one of their
+    run as far as they share its deviation from all first ones, which the slope of a regression says: choosing runs by
+    their first connection does not change the slope.
+    """
+    pairs = {key: [(one[first], one[key]) for one in both if first in one and key in one] for key in places}
+    usual = fmean([one[first] for one in both if first in one])
+    # A place whose runs all have lower first connections than usual does not tell.
+    around = [own for key, own in pairs.items() if key != first and own and min(own)[0] <= usual <= max(own)[0]]
+    middles = [tuple(map(fmean, zip(*own, strict=True))) for own in around]
+    each = [(x - mid[0], y - mid[1]) for own, mid in zip(around, middles, strict=True) for x, y in own]
+    squares = math.fsum(x * x for x, _ in each)
+    slope = min(max(math.fsum(x * y for x, y in each) / squares, 0.0), 1.0) if squares else 1.0
+    return {key: [y - usual - slope * (x - usual) for x, y in own] for key, own in pairs.items()}
 
 
 def without_course(baseline: Baseline, course: Course) -> Baseline:

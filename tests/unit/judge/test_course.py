@@ -136,3 +136,35 @@ def test_the_counterpart_has_the_same_number_and_as_much_traffic_before_it(
     found = course.counterpart(*place)
     assert found is not None
     assert found.above == course.usual[above].above
+
+
+RESTLESS = baseline(
+    [(first, 800.0, 799.0) for first in (744, 798, 750, 741, 760, 744, 771, 755)], ((1, 0), (2, 3), (3, 6))
+)
+
+
+def test_first_connections_that_differ_far_more_than_later_ones_decide_nothing() -> None:
+    """The link saves energy in its first seconds: a lucky first connection hides a slower build."""
+    assert course_of(RESTLESS).restless
+    own = replace(RESTLESS, figure=Bitrate.mbps(800))
+    for rates, end in (([798.0, 800.0], (Verdict.PASS, 2)), ([735.0, 800.0], (Verdict.PASS, 2))):
+        ruling, count = gated(rates, own)
+        assert (ruling.judgement.verdict, count) == end
+    # Also after the link-up of a suspicion.
+    assert gated([798 * 0.95, 760.0, 760.0, 798.0, 760.0], own)[0].judgement.verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        # Later connections are on one of two levels by chance, but too few to tell.
+        [(first, *[800.0] * (day < 5)) for day, first in enumerate((800, 760, 800, 760, 760, 800, 760, 800))],
+        # First connections are on two levels, and seldom on the lower one.
+        [(first, 800.0, 801.0) for first in (800, 801, 799, 760, 800, 801, 760, 800)],
+        # All connections of a day share its level.
+        [(level, level + 1, level - 1) for level in (744, 798, 750, 741, 760, 744, 771, 755)],
+        [(first, 800.0, 801.0) for first in (752, 751, 753, 752, 750, 752, 751, 753)],
+    ],
+)
+def test_first_connections_count_unless_they_alone_differ(runs: list[tuple[float, ...]]) -> None:
+    assert not course_of(baseline(runs, ((1, 0), (2, 3), (3, 6)))).restless
