@@ -37,7 +37,7 @@ _UNCHANGED = (Verdict.MARGINAL, Verdict.FAIL, Verdict.INCONCLUSIVE)
 _CONNECTIONS = 10
 # Levels that differ by less are the same one.
 _SAME_LEVEL = 0.01
-# No mean is more certain: its relative variance.
+# The lowest relative variance of a mean: no weight is infinite.
 _LEAST_VARIANCE = 1e-8
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -130,7 +130,8 @@ def candidate(
         sessions=_sessions_of(places),
         where=Where(""),
     )
-    missing = days_for_tolerance(accepted.baseline(trend.kind), tolerance)
+    own = accepted.baseline(trend.kind)
+    missing = days_for_tolerance(without_course(own, course_of(own)), tolerance)
     return Candidate(trend.figure, accepted, "", refused, len(days), missing, tolerance)
 
 
