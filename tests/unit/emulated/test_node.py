@@ -19,7 +19,6 @@ from pytest_pinet.virtual.spec import spec_of
 from tests.support.build_files import device_tree, image
 from tests.support.console_blocks import ROOT
 
-
 TOOLS = ("mkfs.vfat", "mke2fs", "mcopy")
 
 
