@@ -248,14 +248,23 @@ def test_a_dry_run_says_what_would_be_tuned(pytester: pytest.Pytester) -> None:
     )
 
 
-def test_a_mistake_in_the_lab_file_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    text = LAB.read_text().replace("nic: rtl8153, port", "nic: rtl8135, port")
-    line = next(n for n, t in enumerate(text.splitlines(), 1) if "rtl8135" in t)
+@pytest.mark.parametrize(
+    ("old", "new", "mistake"),
+    [
+        ("nic: rtl8153, port", "nic: rtl8135, port", "unknown NIC 'rtl8135', did you mean 'rtl8153'?"),
+        ("\npinet:\n", "\npinet:\n  traffic_tool: ipref3\n", "unknown traffic tool 'ipref3', did you mean 'iperf3'? *"),
+    ],
+)
+def test_a_mistake_in_the_lab_file_is_a_usage_error(
+    pytester: pytest.Pytester, old: str, new: str, mistake: str
+) -> None:
+    text = LAB.read_text().replace(old, new, 1)
+    line = next(n for n, t in enumerate(text.splitlines(), 1) if mistake.split("'")[1] in t)
     (pytester.path / "lab.yaml").write_text(text)
     pytester.makepyfile(test_probe=PLAIN)
     result = run(pytester, "--pinet-lab=lab.yaml")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert result.errlines[0] == f"ERROR: lab.yaml:{line}: unknown NIC 'rtl8135', did you mean 'rtl8153'?"
+    pytest.LineMatcher(result.errlines[:1]).fnmatch_lines([f"ERROR: lab.yaml:{line}: {mistake}"])
     assert "Traceback" not in result.stderr.str()
 
 
