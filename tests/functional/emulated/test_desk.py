@@ -81,6 +81,15 @@ def test_check_and_doctor_accept_the_file_and_list_what_the_desk_lacks(desk: Emu
     assert "none: a lock file on each board leases it to one user at a time" in text
 
 
+def test_the_first_suite_runs(desk: EmulatedDesk, file: Path) -> None:
+    # A processor that is emulated in software reaches no line rate.
+    words = ("--pyargs", "pytest_pinet.suites.test_everyday", "--pinet-profile=fast", "--pinet-min", "20 Mbit/s")
+    output = desk.project.pytest(*words, "--pinet-board=qemu-virt", lab_file=file, timeout_s=600)
+    assert output.ret == 0
+    assert set(desk.project.verdicts.values()) <= {"pass", "marginal"}
+    assert is_as_found(desk.lab, BOARD)
+
+
 def test_a_build_that_makes_the_driver_slower_fails(desk: EmulatedDesk, file: Path) -> None:
     code, text = desk.gate("slow.yaml", file, "--yes")
     assert code == 1, text
