@@ -252,7 +252,11 @@ def test_a_dry_run_says_what_would_be_tuned(pytester: pytest.Pytester) -> None:
     ("old", "new", "mistake"),
     [
         ("nic: rtl8153, port", "nic: rtl8135, port", "unknown NIC 'rtl8135', did you mean 'rtl8153'?"),
-        ("\npinet:\n", "\npinet:\n  traffic_tool: ipref3\n", "unknown traffic tool 'ipref3', did you mean 'iperf3'? *"),
+        (
+            "\npinet:\n",
+            "\npinet:\n  traffic_tool: ipref3\n",
+            "pinet.traffic_tool: unknown traffic tool 'ipref3', did you mean 'iperf3'? *",
+        ),
     ],
 )
 def test_a_mistake_in_the_lab_file_is_a_usage_error(
