@@ -195,11 +195,14 @@ class ExactSeries:
 
     @cached_property
     def _code(self) -> Mapping[str, Sequence[str]] | None:
-        """The functions with other code in B, by module; None if this is not known of each changed module."""
+        """The functions with other code in B, by module; None if this is not known of each changed module.
+
+        It is never known of the functions of a changed kernel image.
+        """
         a, b = (self._boots[0, side].boot.identity for side in Side)
         modules_a, modules_b = (self._plans[side].modules for side in Side)
         try:
-            found = {name: compare_modules(modules_a[name], modules_b[name]) for name in changed_modules(a, b)}
+            found = {name: compare_modules(modules_a[name], modules_b[name]) for name in changed_modules(a, b) if name}
         except (KeyError, Unreadable):
             return None
         return {name: (*one.changed, *one.came, *one.went) for name, one in found.items()}

@@ -14,6 +14,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol, cast
 
@@ -51,7 +52,10 @@ def _zstd_command(tool: str, data: bytes) -> bytes:
     # `head` ends zstd when the content is too large. The status of zstd decides: it may print warnings, too. A
     # warning of `head` could follow the status.
     argv = ["sh", "-c", '{ "$0" -dcq || echo $? >&2; } | head -c "$1" 2>/dev/null', tool, str(MAX_BYTES + 1)]
-    done = subprocess.run(argv, input=data, capture_output=True, timeout=ZSTD_TIMEOUT_S, check=False)
+    try:
+        done = subprocess.run(argv, input=data, capture_output=True, timeout=ZSTD_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise Unreadable(f"{tool} takes more than {ZSTD_TIMEOUT_S} seconds to unpack it") from None
     *said, status = done.stderr.decode("utf-8", "replace").splitlines() or [""]
     if status.isdigit() and len(done.stdout) <= MAX_BYTES:
         raise Unreadable(last_line("\n".join(said)) or f"zstd failed with exit status {status}")
@@ -206,31 +210,49 @@ def _stream(data: bytes) -> IO[bytes]:
 
 
 def tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the regular files of a tar archive, compressed or not; links and devices are skipped. Raises Unreadable."""
-    return tar_stream(_stream(data))
+    """Yield the regular files of a tar archive, compressed or not. Raises Unreadable.
+
+    Hard links are files, too. Symbolic links and devices are skipped.
+    """
+    links: dict[str, list[str]] = {}
+    yield from _tar_stream(_stream(data), links)
+    if links:
+        for name, content in _tar_stream(_stream(data), {}):
+            yield from ((link, content) for link in links.get(name, ()))
 
 
-def tar_stream(stream: IO[bytes]) -> Iterator[tuple[str, bytes]]:
-    """Yield the regular files of a tar archive that is read from a stream. Raises Unreadable."""
+def _tar_stream(stream: IO[bytes], links: dict[str, list[str]]) -> Iterator[tuple[str, bytes]]:
+    """Yield the regular files of a tar archive that is read from a stream. Raises Unreadable.
+
+    Hard links are added to ``links``, by the file that they name.
+    """
     whole = 0
     try:
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
+                if member.islnk():
+                    links.setdefault(_inside(member.linkname), []).append(_inside(member.name))
                 if not member.isfile():
                     continue
                 whole += member.size
                 if not 0 <= member.size <= MAX_BYTES or whole > MAX_ARCHIVE:
                     raise Unreadable(f"its files are too large (at most {MAX_BYTES // 2**20} MiB each)")
-                path = PurePosixPath(member.name.lstrip("/"))
-                if ".." in path.parts:
-                    raise Unreadable(f"it contains a path that leads out of the archive: {member.name[:80]}")
+                path = _inside(member.name)
                 file = archive.extractfile(member)
                 if file is not None:
-                    yield str(path), file.read()
+                    yield path, file.read()
     except tarfile.TarError as error:
         raise Unreadable(f"it is not a tar archive ({error})") from None
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise Unreadable(f"its tar archive is damaged ({error})") from None
+
+
+def _inside(name: str) -> str:
+    """Return the path of a file in an archive without a leading slash. Raises Unreadable if it leads out of it."""
+    path = PurePosixPath(name.lstrip("/"))
+    if ".." in path.parts:
+        raise Unreadable(f"it contains a path that leads out of the archive: {name[:80]}")
+    return str(path)
 
 
 # An Alpine or OpenWrt package is a tar archive, too.
@@ -260,53 +282,67 @@ def holds_parts(name: str) -> bool:
 def archive_files(path: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the regular files of a package or archive by path, also the files of archives in it.
 
-    Links and devices are skipped. Raises Unreadable, OSError.
+    Symbolic links and devices are skipped. Raises Unreadable, OSError.
     """
     with path.open("rb") as file:
         magic = file.read(8)
     if path.name.endswith((".deb", ".udeb")) or magic == _DEB:
-        yield from _flat(deb_files(path), 1)
+        yield from _flat(deb_files(path))
     elif magic.startswith(_RPM):
         yield from _rpm_files(path)
     elif magic.startswith(_ZIP):
-        yield from _flat(_zip_files(path.read_bytes()), 1)
+        yield from _flat(_zip_files(path.read_bytes()))
     elif path.name.endswith(_PACKAGES):
         raise Unreadable(f"it is no {path.suffix} file")
     else:
-        yield from _flat(tar_files(path.read_bytes()), 1)
+        yield from _flat(tar_files(path.read_bytes()))
 
 
-def _flat(files: Iterable[tuple[str, bytes]], depth: int) -> Iterator[tuple[str, bytes]]:
-    """Yield the files, and in place of each archive its files."""
-    for number, (name, data) in enumerate(files):
-        if number >= MAX_FILES:
+@dataclass
+class _Total:
+    """The files and octets of an archive and of the archives in it."""
+
+    files: int = 0
+    octets: int = 0
+
+    def add(self, size: int) -> None:
+        """Count a file. Raises Unreadable if there are too many, or too many octets."""
+        self.files += 1
+        self.octets += size
+        if self.files > MAX_FILES:
             raise Unreadable(f"it has more than {MAX_FILES} files")
+        if self.octets > MAX_ARCHIVE:
+            raise Unreadable(f"its files are too large (at most {MAX_ARCHIVE / 2**30:g} GiB together)")
+
+
+def _flat(
+    files: Iterable[tuple[str, bytes]], depth: int = 1, total: _Total | None = None
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the files, and in place of each archive its files."""
+    total = total or _Total()
+    for name, data in files:
+        total.add(len(data))
         inner = PurePosixPath(name).name
         if depth >= _DEEPEST or not inner.endswith((*TARS, ".zip")) or inner.startswith("control."):
             yield name, data
         elif holds_parts(inner):
-            yield from _flat(_zip_files(data) if data.startswith(_ZIP) else tar_files(data), depth + 1)
+            yield from _flat(_zip_files(data) if data.startswith(_ZIP) else tar_files(data), depth + 1, total)
 
 
 def _zip_files(data: bytes) -> Iterator[tuple[str, bytes]]:
-    whole = 0
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             for member in archive.infolist():
                 mode = member.external_attr >> 16
                 if member.is_dir() or (stat.S_IFMT(mode) and not stat.S_ISREG(mode)):
                     continue
-                whole += member.file_size
                 if member.file_size > MAX_BYTES and member.filename.endswith((".img", ".wic")):
                     raise Unreadable(f"it has {CARD}")
-                if member.file_size > MAX_BYTES or whole > MAX_ARCHIVE:
+                if member.file_size > MAX_BYTES:
                     raise Unreadable(f"its files are too large (at most {MAX_BYTES // 2**20} MiB each)")
-                path = PurePosixPath(member.filename.lstrip("/"))
-                if ".." in path.parts:
-                    raise Unreadable(f"it contains a path that leads out of the archive: {member.filename[:80]}")
-                yield str(path), archive.read(member)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
-        # RuntimeError: it is encrypted.
+                yield _inside(member.filename), archive.read(member)
+    except (zipfile.BadZipFile, RuntimeError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        # RuntimeError: it is encrypted, or packed in an unknown way. OSError: damaged data of bzip2.
         raise Unreadable(f"its zip archive cannot be read ({error})") from None
 
 
@@ -323,7 +359,8 @@ def _rpm_files(path: Path) -> Iterator[tuple[str, bytes]]:
         assert process.stdout is not None
         assert process.stderr is not None
         try:
-            yield from tar_stream(process.stdout)
+            # A stream is read once, so hard links, which no package of a kernel has, are skipped.
+            yield from _tar_stream(process.stdout, {})
             why = process.stderr.read(1000).decode("utf-8", "replace").strip()
             if process.wait(timeout=RPM_TIMEOUT_S) != 0:
                 raise Unreadable(f"its RPM data is damaged ({why})")

@@ -46,7 +46,8 @@ def read_once(sha256: str, name: str, kind: TypeAdapter[T], read: Callable[[], T
         os.utime(kept.parent)
         return known
     found = read()
-    with suppress(OSError):  # only a cache, which other processes may change
+    # Only a cache, which other processes may change. ValueError: a path is not UTF-8.
+    with suppress(OSError, ValueError):
         kept.parent.mkdir(parents=True, exist_ok=True)
         fresh = kept.with_suffix(f".{secrets.token_hex(8)}")
         fresh.write_bytes(kind.dump_json(found))

@@ -212,6 +212,8 @@ def unpack(archives: Sequence[Path], where: Where) -> Path:
                 raise Unreadable(f"it is {SOURCE_TREE}")
             own = hashlib.sha256(data).hexdigest()
             known, other = seen.setdefault(name, (own, archive))
+            if known != own and other == archive:
+                raise Unreadable(f"it has {name} twice, with different content")
             if known != own:
                 raise Unreadable(f"its {name} differs from that of {other}; name the packages of one kernel")
             yield name, data

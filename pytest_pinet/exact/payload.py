@@ -19,6 +19,7 @@ from pytest_pinet.errors import CapabilityError, ConfigError, LabError, UnfitBui
 from pytest_pinet.exact.board import BCM2711_BRIDGE, CMDLINE, MACS, ExactBoard
 from pytest_pinet.exact.kernel_config import RPS, SLOT, require_config
 from pytest_pinet.exact.traffic import AMOUNTS, PKTGEN, SENDER, Amount, Event, events_of
+from pytest_pinet.execution.files import is_file
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, ModuleId
 from pytest_pinet.model.exact import USUAL_PAGES_KIB, VLAN
 from pytest_pinet.tuning.nic_settings import kernel_feature
@@ -166,7 +167,7 @@ def make_payload(
     # The packet socket of our own sender is a module of Debian's kernels.
     of_traffic = [PKTGEN if PKTGEN in used else "af_packet"]
     of_traffic += [VLAN_MODULE] if any(amount.traffic == VLAN for amount in amounts) else []
-    order = _load_order(board, {**kernel_of.modules, **build.modules}, of_traffic)
+    order = _load_order(board, build, {**kernel_of.modules, **build.modules}, of_traffic, names)
     _check_change(board, build, order)
     options = {module: [f"{name}={value}" for m, name, value in build.options if m == module] for module in order}
     words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in order)]
@@ -224,6 +225,12 @@ def _check_driver(board: ExactBoard, kernel_of: Build, build: Build, names: Coll
     # It does not show the buses.
     has_tree = bool(kernel_of.of(BuildFileRole.MODULES))
     missing = [name for name in (*(nic.modules if has_tree else ()), driver) if name not in names]
+    lists = [Path(tree.path) / "modules.builtin" for tree in kernel_of.of(BuildFileRole.MODULES)]
+    if missing and has_tree and not any(map(is_file, lists)):
+        raise ConfigError(
+            f"{build} has neither a module {missing[-1]} nor the list of what is built in, {lists[0]}; copy the whole "
+            "folder that 'make modules_install' creates"
+        )
     if missing and (has_tree or f"{nic.driver}\0".encode() not in image):
         what = "a build" if has_tree else "a kernel without modules (Image,modules.tar.xz names both), and"
         raise UnfitBuildError(
@@ -324,8 +331,13 @@ def _needs_signatures(config: Mapping[str, str], words: Sequence[str]) -> bool:
     return config.get("CONFIG_MODULE_SIG_FORCE") == "y" or any(word.startswith(asked) for word in words)
 
 
-def _load_order(board: ExactBoard, known: Mapping[str, ModuleId], traffic: Sequence[str]) -> list[str]:
-    """Return the modules that the board and the traffic need, each after the modules that it depends on."""
+def _load_order(
+    board: ExactBoard, build: Build, known: Mapping[str, ModuleId], traffic: Sequence[str], names: Collection[str]
+) -> list[str]:
+    """Return the modules that the board and the traffic need, each after the modules that it depends on.
+
+    ``names`` are all modules that the build has. Raises ConfigError if it lacks one on which another depends.
+    """
     order: list[str] = []
 
     def add(name: str, needed_by: Sequence[str]) -> None:
@@ -333,6 +345,8 @@ def _load_order(board: ExactBoard, known: Mapping[str, ModuleId], traffic: Seque
         if module is None or name in order or name in needed_by:
             return
         for other in module.depends:
+            if other not in names:
+                raise ConfigError(f"{name} needs {other}, which {build} lacks; add {other}.ko to the build")
             add(other, [*needed_by, name])
         order.append(name)
 

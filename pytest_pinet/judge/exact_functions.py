@@ -148,7 +148,7 @@ def changes(
 ) -> list[FunctionChange]:
     """Return every function that changed, the most telling first.
 
-    ``code`` are the functions whose code differs between the builds, None if this is not known.
+    ``code`` are the functions of modules whose code differs between the builds, None if this is not known.
     """
     if not a.functions or not b.functions:
         return []
@@ -162,7 +162,8 @@ def changes(
         comparison = _comparison(pair, modules, identity)
         limit = limit_of(pair.b) if a.one_by_one else None
         missed = str(limit) if limit is not None and other - one > limit.bound.most(one) else ""
-        same_code = code is not None and pair.b not in code
+        is_compared = bool(pair.b.module) or "" not in modules
+        same_code = is_compared and code is not None and pair.b not in code
         found.append(
             FunctionChange(pair.b.name, pair.b.module, one, other, comparison, was, missed, same_code=same_code)
         )

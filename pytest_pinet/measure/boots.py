@@ -20,9 +20,9 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.lab.link.end import End, read_surroundings
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.events import Counted
+from pytest_pinet.measure.ping import ping_peer
 from pytest_pinet.model.figures import Better, Figure, Sample
 from pytest_pinet.model.traffic import Ping
-from pytest_pinet.traffic import ping
 from pytest_pinet.traffic.processes import run_watched
 from pytest_pinet.traffic.tool import Watch
 
@@ -87,9 +87,8 @@ class Boots(Counted):
 
     def _bad_ping(self, link: Link, watch: Watch | None, lines: list[str]) -> str:
         """Return why the pings are bad; empty if they are good."""
-        dut, peer = link.dut, link.peer
         try:
-            report, text = ping.measure(dut.shell, PING, dut.ip, peer.ip, str(peer.endpoint), watch)
+            report, text = ping_peer(link, PING, watch)
         except TrafficError as error:
             return f"no answer: {first_line(error)}"
         lines.append(text)

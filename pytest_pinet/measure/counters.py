@@ -18,7 +18,6 @@ from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.lab.switch.switchport import Capability
 from pytest_pinet.model.connection import MeasuredFlow
 from pytest_pinet.model.evidence import ManagementTraffic, PortCounters
-from pytest_pinet.model.lab import VIRTUAL
 from pytest_pinet.model.record.result import CableRecord
 from pytest_pinet.model.traffic import Traffic
 
@@ -37,7 +36,7 @@ class ManagementCounter:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._ends = {index: end for index, end in enumerate(link.ends) if end.carries_management}
-        self._by_tool = any(end.endpoint.node.clock == VIRTUAL for end in link.ends)
+        self._by_tool = bool(link.virtual_ends)
         self._before: dict[int, ManagementReading | None] = {}
         self._late: dict[int, ManagementReading | None] = {}
         self._looks = LooksDuring([partial(self._read, self._late, index) for index in self._ends])

@@ -15,10 +15,11 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.ping import ping_peer
 from pytest_pinet.measure.short_run import SECONDS, share_of_line
 from pytest_pinet.model.figures import FIRST_ANSWER, FIRST_SECOND, IDLE_LOSS, Sample
 from pytest_pinet.model.traffic import Ping
-from pytest_pinet.traffic import echoes, ping
+from pytest_pinet.traffic import echoes
 from pytest_pinet.traffic.tool import TrafficTool, Watch
 
 PING_INTERVAL_S = 0.1
@@ -58,9 +59,8 @@ class Idle(Probe):
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Measure one idle time, and the traffic after it. Raises TrafficError if no answer comes within 10 s."""
-        dut, peer = link.dut, link.peer
         count = max(1, round(pings_s(self.idle_s) / PING_INTERVAL_S))
-        report, text = ping.measure(dut.shell, Ping(count, PING_INTERVAL_S), dut.ip, peer.ip, str(peer.endpoint), watch)
+        report, text = ping_peer(link, Ping(count, PING_INTERVAL_S), watch)
         _wait(self.idle_s, watch)
         with ThreadPoolExecutor(1, thread_name_prefix="pinet-idle") as pool:
             # At the same time: the pings alone would wake the link before the traffic begins.

@@ -8,9 +8,16 @@ from typing import ClassVar
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.figures import Probe
 from pytest_pinet.model.figures import LATENCY, LOSS, RTT_MAX, RTT_MDEV, RTT_MIN, Sample
-from pytest_pinet.model.traffic import Ping
+from pytest_pinet.model.traffic import Ping, PingReport
 from pytest_pinet.traffic import ping as tool
 from pytest_pinet.traffic.tool import Watch
+
+
+def ping_peer(link: Link, ping: Ping, watch: Watch | None) -> tuple[PingReport, str]:
+    """Ping the peer from the device under test. Return the report, and the text that it comes from. Raises LabError."""
+    dut, peer = link.dut, link.peer
+    patience = dut.endpoint.node.patience
+    return tool.measure(dut.shell, ping, dut.ip, peer.ip, str(peer.endpoint), watch, patience)
 
 
 @dataclass(frozen=True)
@@ -32,8 +39,7 @@ class Pings(Probe):
         return self.ping.seconds
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
-        dut, peer = link.dut, link.peer
-        found, text = tool.measure(dut.shell, self.ping, dut.ip, peer.ip, str(peer.endpoint), watch)
+        found, text = ping_peer(link, self.ping, watch)
         seen = found.loss, found.mean_s, found.min_s, found.max_s, found.mdev_s
         values = {one.name: value for one, value in zip(self.figures, seen, strict=True) if value is not None}
         return Sample(values, text, tool="ping")

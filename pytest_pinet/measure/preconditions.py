@@ -11,7 +11,7 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.judge.events import DropRule
 from pytest_pinet.judge.preconditions import broke_during, broken, notes, socket_trouble
 from pytest_pinet.lab.link.link import Link, await_links, without_carrier
-from pytest_pinet.lab.link.link_checks import CARRIER_TIMEOUT_S
+from pytest_pinet.lab.link.link_checks import carrier_timeout_s
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import Conditions, Trouble
 from pytest_pinet.model.hardware import Bus
@@ -131,7 +131,8 @@ class LinkDrops:
             raise self._too_many([*self._connections, lost]) from error
         with self.coming_back("it dropped", lost):
             await_links(self._link)
-        if max(event.seconds for event in lost.link_events if event.kind is EventKind.LINK_DOWN) > CARRIER_TIMEOUT_S:
+        down_s = max(event.seconds for event in lost.link_events if event.kind is EventKind.LINK_DOWN)
+        if down_s > carrier_timeout_s(self._link.ends):
             raise self._not_back("it dropped", lost) from error
 
     @contextmanager
@@ -150,7 +151,7 @@ class LinkDrops:
 
     def _not_back(self, after: str, lost: Connection | None) -> DroppedLink:
         last = lost or self._connections[-1]
-        why = f"did not come back within {CARRIER_TIMEOUT_S:.0f} s after {after}"
+        why = f"did not come back within {carrier_timeout_s(self._link.ends):.0f} s after {after}"
         return self._dropped(last if self._rule.is_own(last) else None, why)
 
     def _too_many(self, connections: Sequence[Connection]) -> DroppedLink:

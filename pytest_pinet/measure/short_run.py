@@ -10,7 +10,7 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.measurement import Sample
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.tool import TrafficJob, TrafficTool, Watch
-from pytest_pinet.traffic.wrapping_tools import wrap_scaled
+from pytest_pinet.traffic.wrapping_tools import in_virtual_time, wrap_scaled
 
 # The sums and the intervals of a shorter run do not agree well enough.
 SECONDS = 3.0
@@ -24,7 +24,7 @@ def share_of_line(tool: TrafficTool, link: Link, watch: Watch | None = None, fam
     """
     traffic = Traffic(Direction.BIDIR, duration_s=SECONDS, warmup_s=0.0)
     job = TrafficJob(link.dut.shell, link.peer.shell, link.dut.ip, link.peer.ip, traffic, watch=watch)
-    flows = wrap_scaled(tool, link.scale).measure(job).flows
+    flows = in_virtual_time(wrap_scaled(tool, link.scale), link.virtual_ends).measure(job).flows
     path = link.path
     most = PacketSizes(path.mtu, path.timestamps, family=family).goodput(path.speed_mbps, both_ways=True)
     return min(_first_second_bps(flows[way].samples) for way in traffic.direction.parts) / most.bps

@@ -164,8 +164,7 @@ class Runs:
     ) -> Connection:
         """Run the traffic once on its own connections. With several flows, clients start ``lead_s`` before them."""
         link, watch, collector = self._link, self._context.watch, self.collector
-        virtual = {end.shell.name for end in link.ends if end.endpoint.node.clock == VIRTUAL}
-        if not virtual:
+        if not link.virtual_ends:
             # A look during the traffic costs instructions of a virtual end, and falls into a different moment of its
             # time in each run.
             watch = self.management.watching(collector.watching(watch, traffic.seconds), traffic.seconds)
@@ -175,7 +174,7 @@ class Runs:
         for observer in self._observers.values():
             observer.ensure(traffic.seconds + GRACE_S)
         self.management.before()
-        tool = in_virtual_time(wrap_scaled(self._context.tool, link.scale), virtual)
+        tool = in_virtual_time(wrap_scaled(self._context.tool, link.scale), link.virtual_ends)
         jobs = _jobs(link, traffic, self.management.at_end, source_port)
         try:
             measurements = measure_together(tool, jobs, self._progress(traffic, number), watch, lead_s)

@@ -55,14 +55,21 @@ def parse(text: str) -> PingReport:
 
 
 def measure(
-    shell: Shell, ping: Ping, own_address: str, address: str, to: str, watch: Watch | None = None
+    shell: Shell,
+    ping: Ping,
+    own_address: str,
+    address: str,
+    to: str,
+    watch: Watch | None = None,
+    patience: float = 1.0,
 ) -> tuple[PingReport, str]:
     """Ping ``address``, named ``to`` in messages. Return the report, and the text that it comes from. Raises LabError.
 
-    ``watch`` is called throughout and can end the ping by raising. No ping is left running, whatever happens.
+    ``watch`` is called throughout and can end the ping by raising. No ping is left running, whatever happens. A node
+    with a slow clock may take ``patience`` times as long.
     """
     command = guarded(argv(ping, own_address, address), "", 0)
-    done = run_watched(shell, command, "ping", ping.seconds + PATIENCE_S, watch, GRACE_S)
+    done = run_watched(shell, command, "ping", (ping.seconds + PATIENCE_S) * patience, watch, GRACE_S)
     said = last_line(done.stderr, done.stdout)
     if done.returncode == 127:
         raise TrafficError(f"{shell.name} has no ping", f"on {shell.name}: install the package iputils-ping", said)

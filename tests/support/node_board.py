@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 from labgrid.exceptions import NoDriverFoundError
+from pexpect import TIMEOUT
 
 from pytest_pinet.catalogue.load import load
 from pytest_pinet.errors import SshError, Where
@@ -86,6 +87,8 @@ class Board:
         self.record: ConsoleRecord | None = None
         self.has_login = self.has_power = True
         self.up_s = float("inf")
+        # How many logins on the console answer no command.
+        self.going_down = 0
         # Whether it answers over ssh while its console is silent.
         self.answers_alone = False
         self.ssh = SimpleNamespace(
@@ -108,7 +111,13 @@ class Board:
         self._meet(timeout_s)
 
     def uptime_s(self) -> float:
+        if self.going_down:
+            self.going_down -= 1
+            raise TIMEOUT("no answer")
         return self.up_s
+
+    def await_boot(self) -> None:
+        self.log.append("await boot")
 
     def run_on_console(self, command: str, timeout_s: float) -> tuple[int, str]:
         assert command == as_root(COMMAND)

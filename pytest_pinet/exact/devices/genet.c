@@ -120,7 +120,7 @@ static void interrupt(struct genet *g, int line, u32 bits)
     set_interrupt(g->irq[line], (g->status[line] & ~g->mask[line]) != 0);
 }
 
-/* Drivers before Linux 6.15 use the default ring for all frames, newer ones ring 0. */
+/* Drivers until Linux 6.14 use the default ring, newer ones (and stable kernels from 2025 on) ring 0. */
 static void ring_done(struct genet *g, unsigned number, unsigned shift, u32 of_default)
 {
     if (number == DESC_INDEX)

@@ -27,7 +27,7 @@ from pytest_pinet.lab.link.end import (
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.lab import PortRef
+from pytest_pinet.model.lab import VIRTUAL, PortRef
 from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.topology import LinkEnd, LinkFacts
 from pytest_pinet.model.tuning import Tuned
@@ -110,6 +110,11 @@ class Link:
     @property
     def peer(self) -> End:
         return self.ends[1]
+
+    @property
+    def virtual_ends(self) -> frozenset[str]:
+        """The names of the ends whose clock counts instructions."""
+        return frozenset(end.shell.name for end in self.ends if end.endpoint.node.clock == VIRTUAL)
 
     @property
     def path(self) -> Path:
@@ -204,7 +209,7 @@ def connect(
     found = undo.at_once(lambda one, undo: bring_up(*one, undo), [*zip(ends, surroundings, strict=True)])
     own = [[end for end in ends if end.endpoint.node.name == node.name] for node in combination.nodes]
     undo.at_once(answer_for_own_addresses, own)
-    deadline = Deadline(link_checks.CARRIER_TIMEOUT_S)
+    deadline = Deadline(link_checks.carrier_timeout_s(ends))
     states = tuple(
         link_checks.await_carrier(end, state, switches[end.port.switch], deadline)
         for end, state in zip(ends, found, strict=True)
@@ -332,7 +337,7 @@ def await_links(link: Link, same: bool = True) -> None:
 
     Raises LinkError if a carrier does not come back or a value has changed, InvalidMeasurement for a wrong speed.
     """
-    deadline = Deadline(link_checks.CARRIER_TIMEOUT_S)
+    deadline = Deadline(link_checks.carrier_timeout_s(link.ends))
     for end, state in zip(link.ends, link.states, strict=True):
         switch = link.switches[end.port.switch]
         now = link_checks.await_carrier(end, read_interface(end.shell, end.device), switch, deadline)

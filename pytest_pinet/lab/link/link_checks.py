@@ -12,7 +12,7 @@ from pytest_pinet.lab.node.management import NOT_FOUND
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.lab.switch.switchport import UNPLACED, Capability, Neighbour
 
-# For all ends together. 10GBASE-T needs up to 10 s to train.
+# For all ends together, on the wall clock. 10GBASE-T needs up to 10 s to train.
 CARRIER_TIMEOUT_S = 12.0
 # A switch port with spanning tree forwards nothing for twice its forward delay of 15 s (802.1D).
 REACH_TIMEOUT_S = 35.0
@@ -20,6 +20,11 @@ REACH_TIMEOUT_S = 35.0
 SUSPICION_S = 3.0
 # ARP on a LAN answers within a millisecond. Ends of other segments must stay silent for this long.
 SILENCE_S = 0.3
+
+
+def carrier_timeout_s(ends: Sequence[End]) -> float:
+    """Return how long the carriers of these ends may take to come."""
+    return CARRIER_TIMEOUT_S * max(end.endpoint.node.patience for end in ends)
 
 
 def await_carrier(end: End, state: InterfaceState, switch: ManagedSwitch, deadline: Deadline) -> InterfaceState:
@@ -33,7 +38,7 @@ def await_carrier(end: End, state: InterfaceState, switch: ManagedSwitch, deadli
     if not state.carrier and not deadline.wait_until(has_carrier, interval_s=0.1):
         port = end.port
         raise LinkError(
-            f"no link on {end} after {CARRIER_TIMEOUT_S:.0f} s: the node reports {state}, "
+            f"no link on {end} after {deadline.seconds:.0f} s: the node reports {state}, "
             f"the switch reports {switch.state(port.port)}",
             f"check the cable between {end.shell.name} and port {port.port} of switch {port.switch}",
         )

@@ -68,7 +68,7 @@ class NodeLogin:
 
         Raises NoAnswer for a node that is silent; ConsoleError or SshError for one that refuses the login.
         """
-        booted_s = self._on_console(deadline.remaining_s) if self._strategy.has_login else float("inf")
+        booted_s = self._on_console(deadline) if self._strategy.has_login else float("inf")
         self._over_ssh(deadline, booted_s)
         return self._shell()
 
@@ -97,18 +97,28 @@ class NodeLogin:
         record: ConsoleRecord | None = self._strategy.record
         return record
 
-    def _on_console(self, timeout_s: float) -> float:
-        """Log in on the serial console, and return the time since the boot."""
+    def _on_console(self, deadline: Deadline) -> float:
+        """Log in on the serial console, and return the time since the boot.
+
+        A node that is about to go down still takes a login, and then answers no command. The login of its next boot
+        counts.
+        """
         from pexpect import TIMEOUT
 
         from pytest_pinet.lab.console.drivers import BootPanic
 
         name, act = self._node.name, self.where_to_look
         try:
-            self._strategy.log_in(timeout_s, self._node.boot_timeout_s)
-            # It may have been booted just before this lease.
-            booted_s: float = self._strategy.uptime_s()
-            return booted_s
+            while True:
+                self._strategy.log_in(deadline.remaining_s, self._node.boot_timeout_s)
+                try:
+                    # It may have been booted just before this lease.
+                    booted_s: float = self._strategy.uptime_s()
+                    return booted_s
+                except TIMEOUT:
+                    if deadline.expired:
+                        raise
+                    self._strategy.await_boot()
         except (TIMEOUT, BootPanic) as error:
             silent = ("console", "ssh") if isinstance(error, BootPanic) else ("console",)
             why = first_line(error.__cause__ or error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -42,6 +43,7 @@ class Boards:
         self.breaks: dict[tuple[int, Side], Exception] = {}
         self.before: Callable[[tuple[int, Side]], object] = str
         self.modules: dict[Side, dict[str, bytes]] = {}
+        self.image = ""
 
     def series(self) -> ExactSeries:
         a, b = (self._planned(side) for side in Side)
@@ -57,7 +59,10 @@ class Boards:
                 self.known.add(turn)
             if turn in self.breaks:
                 raise self.breaks[turn]
-            return MadeExactBoot(booted(self._more[side][number], self._driver[side]), 8.0, cached=is_known)
+            made = booted(self._more[side][number], self._driver[side])
+            if side is Side.B and self.image:
+                made = replace(made, identity=replace(made.identity, image=self.image))
+            return MadeExactBoot(made, 8.0, cached=is_known)
 
         boots = lambda number: int((number, side) not in self.known)  # noqa: E731
         return PlannedExactBoot(boots, make, self.modules.get(side, {}))
@@ -108,6 +113,19 @@ def test_it_is_known_which_functions_have_other_code(b: str, same: bool) -> None
     boards.modules = {Side.A: {"macb": variant("plain")}, Side.B: {"macb": variant(b)}}
     (function,) = boards.series().judge(DEFAULT).windows[0].functions
     assert (str(function.function), function.same_code) == ("gem_rx [macb]", same)
+
+
+@pytest.mark.parametrize(("b", "same"), [("padding", True), ("instructions", False)])
+def test_a_changed_image_hides_nothing_of_a_changed_module(b: str, same: bool) -> None:
+    boards = Boards([0], [40], driver=4)
+    boards.image = "another"
+    boards.modules = {Side.A: {"macb": variant("plain")}, Side.B: {"macb": variant(b)}}
+    single, full = boards.series().judge(DEFAULT).windows
+    (function,) = single.functions
+    assert (str(function.function), function.same_code) == ("gem_rx [macb]", same)
+    # The code of the image itself is not compared.
+    (function,) = full.functions
+    assert (str(function.function), function.same_code) == ("skb_release_data", False)
 
 
 @pytest.mark.parametrize("modules", [{}, {"macb": b"no module"}])

@@ -204,6 +204,13 @@ def test_a_file_with_a_name_that_no_module_has(tmp_path: Path) -> None:
         load_build(str(path))
 
 
+def test_a_folder_of_modules_with_a_name_that_is_no_utf_8(tmp_path: Path) -> None:
+    place = tmp_path / os.fsdecode(f"lib/modules/{made.RELEASE}/kernel/".encode() + b"\xff")
+    made.write(tmp_path, {"Image": made.image(), **made.tree()})
+    made.write(place, {"macb.ko": made.module("macb")})
+    assert load_build(str(tmp_path)).modules.keys() == {"e1000e", "macb"}
+
+
 def zeros(size: int) -> bytes:
     packer = zlib.compressobj(9, wbits=31)
     return b"".join(packer.compress(bytes(2**20)) for _ in range(size >> 20)) + packer.flush()

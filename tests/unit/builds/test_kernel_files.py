@@ -7,11 +7,13 @@ import gzip
 import lzma
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pytest_pinet.builds import archives
 from pytest_pinet.builds.archives import Unreadable, _zstd_command, tar_files
 from pytest_pinet.builds.kernel_files import loaded_part, read_module
 from pytest_pinet.evidence import elf
@@ -57,6 +59,22 @@ def test_the_status_of_zstd_decides_not_its_words(monkeypatch: pytest.MonkeyPatc
         _zstd_command("zstd", packed[:-9])
     with pytest.raises(Unreadable, match="unsupported format"):
         _zstd_command("zstd", b"no zstd")
+
+
+def test_a_zstd_that_does_not_end_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = tmp_path / "zstd"
+    slow.write_text("#!/bin/sh\nsleep 3\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(archives, "ZSTD_TIMEOUT_S", 0.1)
+    with pytest.raises(Unreadable, match=rf"^{slow} takes more than 0.1 seconds to unpack it$"):
+        _zstd_command(str(slow), b"")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python 3.14 unpacks zstd itself")
+def test_without_zstd_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(Unreadable, match=r"^it is compressed with zstd; install the command zstd, or use Python 3\.14"):
+        dict(tar_files(b"\x28\xb5\x2f\xfd"))
 
 
 SOURCE = """

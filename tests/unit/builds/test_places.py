@@ -11,6 +11,7 @@ import shutil
 import stat
 import struct
 import subprocess
+import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -551,3 +552,48 @@ def test_archives_in_archives_have_an_end(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(archives, "MAX_BYTES", 2**20)
     (tmp_path / "z.zip").write_bytes(zipped({"z.tar": gzip.compress(made.tar({"lib/x": bytes(2**21)}))}))
     assert "its files are too large" in refused(tmp_path / "z.zip")
+
+
+def test_the_files_of_archives_in_an_archive_count_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = {f"{number}.zip": zipped({f"{number}/{name}": bytes(100) for name in "abc"}) for number in range(4)}
+    place = tmp_path / "x.zip"
+    place.write_bytes(zipped(inner))
+    monkeypatch.setattr(archives, "MAX_FILES", 15)
+    assert "it has more than 15 files" in refused(place)
+    monkeypatch.setattr(archives, "MAX_FILES", 16)
+    octets = sum(map(len, inner.values())) + 12 * 100
+    monkeypatch.setattr(archives, "MAX_ARCHIVE", octets - 1)
+    assert "its files are too large (at most " in refused(place)
+    monkeypatch.setattr(archives, "MAX_ARCHIVE", octets)
+    assert "contains no kernel and no modules" in refused(place)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, zipfile.ZIP_DEFLATED])
+def test_damaged_data_in_a_zip_archive_is_one_sentence(tmp_path: Path, method: int) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w", method) as packing:
+        packing.writestr("Image", made.image() * 50)
+    data = bytearray((tmp_path / "x.zip").read_bytes())
+    # Behind the header of the file (30 octets, and the name) and the properties of LZMA (9).
+    data[44:60] = b"\xff" * 16
+    (tmp_path / "x.zip").write_bytes(data)
+    assert "its zip archive cannot be read" in refused(tmp_path / "x.zip")
+
+
+def test_a_file_that_is_twice_in_an_archive(tmp_path: Path) -> None:
+    place = tmp_path / "x.tar"
+    with tarfile.open(place, "w") as packing:
+        for data in (b"a", b"b"):
+            member = tarfile.TarInfo("boot/x")
+            member.size = len(data)
+            packing.addfile(member, io.BytesIO(data))
+    assert refused(place).endswith("x.tar cannot be unpacked: it has boot/x twice, with different content")
+
+
+def test_a_hard_link_in_a_tar_archive_is_a_file(tmp_path: Path) -> None:
+    made.write(tmp_path, {f"x/{name}": data for name, data in {"boot/Image": made.image(), **made.tree()}.items()})
+    (tmp_path / "x/lib/modules" / made.RELEASE / "kernel/drivers/net/macb.ko").write_bytes(made.module("macb"))
+    (tmp_path / "x/0").hardlink_to(tmp_path / "x/lib/modules" / made.RELEASE / "kernel/drivers/net/macb.ko")
+    with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as packing:
+        packing.add(tmp_path / "x/0", "0")
+        packing.add(tmp_path / "x", ".", filter=lambda member: None if member.name == "./0" else member)
+    assert load_build(str(tmp_path / "x.tar.gz")).modules.keys() == {"e1000e", "macb"}

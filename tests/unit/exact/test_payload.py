@@ -34,7 +34,7 @@ def build_of(folder: Path, **modules: bytes) -> Build:
 @pytest.fixture
 def base(tmp_path: Path) -> Build:
     names = ("e1000e", "pktgen", "af_packet")
-    chain = {"virtio_net": "net_failover", "net_failover": "failover", "failover": "", "virtio_pci": "virtio_ring"}
+    chain = {"virtio_net": "net_failover", "net_failover": "failover", "failover": "", "virtio_pci": "of_mdio"}
     modules = {name: module(name) for name in names} | {name: module(name, depends=on) for name, on in chain.items()}
     return build_of(tmp_path / "base", **modules)
 
@@ -184,6 +184,21 @@ def test_a_board_needs_the_driver_of_its_bus(tmp_path: Path) -> None:
     # The board does not run, whatever else the kernel lacks.
     with pytest.raises(UnfitBuildError, match=r"^build bcm2711_build has no driver e1000e$"):
         make_payload(BOARDS["e1000e-slot"], build, None)
+
+
+def test_a_build_that_lacks_what_a_driver_needs_is_a_mistake(tmp_path: Path) -> None:
+    files = pull_request("usb/host/xhci-plat-hcd", r8152=module("r8152", depends="mii"))
+    build = load_build(str(write(tmp_path / "bcm2711_build", files)))
+    with pytest.raises(ConfigError, match=r"^r8152 needs mii, which build bcm2711_build lacks; add mii\.ko to the"):
+        make_payload(BOARDS["r8152"], build, None)
+
+
+def test_a_tree_must_say_which_drivers_are_built_in(tmp_path: Path) -> None:
+    files = pull_request(pktgen=module("pktgen"))
+    folder = write(tmp_path / "bcm2711_build", files)
+    (folder / f"lib/modules/{RELEASE}/modules.builtin").unlink()
+    with pytest.raises(ConfigError, match=rf"^build \S+ has neither a module macb nor the list .*/{RELEASE}/modules\."):
+        make_payload(MACB, load_build(str(folder)), None)
 
 
 def test_all_boards_share_the_image_of_a_build(base: Build) -> None:

@@ -24,6 +24,7 @@ from pytest_pinet.measure.preconditions import Preconditions, refuse
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import PcieLink
+from pytest_pinet.model.lab import VIRTUAL
 from pytest_pinet.model.measurement import Event, EventKind, Measurement, Sockets
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, HttpTraffic, Traffic
@@ -195,7 +196,7 @@ def lost(event: Event, *ends: int) -> Connection:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the wait for a carrier, not the drop that is too long."""
-    monkeypatch.setattr(link_checks, "CARRIER_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(link_checks, "carrier_timeout_s", lambda ends: 0.1)
 
 
 def runs_with(
@@ -233,6 +234,16 @@ def test_a_link_that_dropped_and_does_not_come_back_is_blamed(tmp_path: Path) ->
         "dropped"
     )
     assert found.value.act == ACT
+
+
+def test_a_carrier_may_take_longer_on_a_virtual_clock(tmp_path: Path) -> None:
+    """Other work on the machine slows the clock of such a board down, and its link is not at fault."""
+    runs = runs_with(tmp_path, (False, True))
+    dut, peer = runs._link.ends
+    node = replace(dut.endpoint.node, clock=VIRTUAL)
+    runs._link.ends = (replace(dut, endpoint=replace(dut.endpoint, node=node)), peer)
+    with pytest.raises(DroppedLink, match="did not come back within 48 s"):
+        after(runs, lost(drop(1.2), 0))
 
 
 @pytest.mark.parametrize(

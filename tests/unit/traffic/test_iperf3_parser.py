@@ -326,3 +326,28 @@ def test_a_client_that_sent_tells_its_own_time_and_the_server_what_arrived(durat
     assert flow.received_bytes == sum(sample.bytes for sample in flow.samples)
     assert len(flow.streams) == 2
     assert flow.retransmits is not None
+
+
+@pytest.mark.parametrize("pace", [1.0, 0.3])
+def test_both_ways_are_timed_by_a_clients_virtual_clock(pace: float) -> None:
+    """iperf3 gives both directions the times of its first stream: here 5.3 s by the server for 3 s of the client.
+
+    ``pace`` of the server's clock: seconds of its recorded time per second. Also bytes after 3 s of it are in time.
+    """
+    reports = [json.loads((DATA / "pairs" / f"virtual-3.12-3.12.{role}.json").read_text()) for role in ProcessRole]
+    client, server = reports
+    sums = [one for name, one in client["end"].items() if name.startswith("sum_received")]
+    sums += [one for name, one in server["end"].items() if name.startswith("sum_")]
+    for interval in server["intervals"]:
+        sums += [interval["sum"], interval["sum_bidir_reverse"]]
+    for one in sums:
+        one.update({key: one[key] * pace for key in ("start", "end", "seconds")})
+    outputs = [read(Output(r, "a", "b", 0, json.dumps(one))) for r, one in zip(ProcessRole, reports, strict=True)]
+    traffic = Traffic(Direction.BIDIR, duration_s=3, warmup_s=0)
+    found = flows(traffic, outputs[0], outputs[1], one_clock=False, interval_s=0.1)
+    for way in traffic.direction.parts:
+        flow = found[way]
+        by_client = flow.sender_samples if way is Direction.TX else flow.samples
+        assert sum(sample.seconds for sample in by_client) == pytest.approx(3.0, abs=0.01)
+    assert found[Direction.TX].received_bytes == client["end"]["sum_sent"]["bytes"]
+    assert found[Direction.RX].received_bytes == client["end"]["sum_received_bidir_reverse"]["bytes"]

@@ -236,6 +236,20 @@ def test_no_ping_is_left_behind_when_the_wait_for_it_ends(tmp_path: Path) -> Non
         os.kill(int(told.read_text()), 0)
 
 
+def test_pings_by_a_slow_clock_may_take_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ping").write_text(
+        '#!/bin/sh\nsleep 2\necho "1 packets transmitted, 1 received"; echo "min/avg/max = 1/1/1 ms"\n'
+    )
+    (tmp_path / "ping").chmod(0o755)
+    monkeypatch.setattr("pytest_pinet.traffic.ping.GRACE_S", 0.0)
+    monkeypatch.setattr("pytest_pinet.traffic.ping.PATIENCE_S", 0)
+    shell = LocalShell("pi-1", env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    with pytest.raises(TrafficError, match="ping on pi-1 still runs after 0 s"):
+        measure(shell, Ping(1, 0.2), "127.0.0.1", "127.0.0.1", "pi-2:onboard")
+    report, _ = measure(shell, Ping(1, 0.2), "127.0.0.1", "127.0.0.1", "pi-2:onboard", patience=1000)
+    assert report.received == 1
+
+
 def test_silence_is_the_links_trouble() -> None:
     # 192.0.2.0/24 is for documentation (RFC 5737): no interface has the source address.
     with pytest.raises(TrafficError, match=r"ping on pi-1 failed|no answer from pi-2:onboard"):

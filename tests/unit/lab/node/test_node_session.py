@@ -131,6 +131,16 @@ def test_a_failed_boot_is_repeated_once_with_a_warning() -> None:
     ]
 
 
+def test_a_login_on_a_system_that_goes_down_is_followed_by_that_of_its_next_boot() -> None:
+    """The login, its first command and the halt of the old system met: a good build was called one that hangs."""
+    board = Board(False)
+    board.going_down = 1
+    found = bring_up(board)
+    assert board.log == ["console", "on", "await boot"]
+    assert len(board.timeouts) == 3
+    assert found.take_warnings() == []
+
+
 @pytest.mark.parametrize("on", [True, False])
 def test_a_second_failed_boot_is_an_error(on: bool) -> None:
     board = Board(on, TIMEOUT("nothing"), TIMEOUT("still nothing"))
