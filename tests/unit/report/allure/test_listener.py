@@ -171,6 +171,20 @@ def test_a_result_has_value_parameter_labels_steps_and_console(bench: Bench) -> 
     ]  # fmt: skip
 
 
+def test_another_kernel_is_the_same_test(bench: Bench) -> None:
+    bench.write("test_a.py", RATE)
+    bench.run(KERNEL="6.12.1")
+    one = bench.only()
+    bench.clear()
+    bench.run(KERNEL="6.18.0")
+    other = bench.only()
+    assert ids(one) == ids(other)
+    assert [p for p in one["parameters"] if not p.get("excluded")] == [
+        p for p in other["parameters"] if not p.get("excluded")
+    ]
+    assert "6.18.0" in str(other["parameters"])
+
+
 def test_a_renamed_file_and_another_folder_make_no_other_test(
     bench: Bench, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +200,15 @@ def test_a_renamed_file_and_another_folder_make_no_other_test(
     monkeypatch.chdir(pytester.path / "deep")
     bench.run("--rootdir=.", "--confcutdir=..", "test_renamed.py")
     assert ids(bench.only("deep/res")) == first
+
+
+@pytest.mark.slow
+def test_all_results_of_many_workers_are_there_once(bench: Bench) -> None:
+    combinations = [f"pi4b:nic{n}/pair" for n in range(12)]
+    bench.write("test_a.py", RATE)
+    assert bench.run("-n3", COMBINATIONS=" ".join(combinations)).ret == 0
+    found = bench.results()
+    assert len(found) == len({ids(one) for one in found}) == 12
 
 
 def test_an_object_among_the_parameters_whose_text_is_its_address_makes_no_other_test(bench: Bench) -> None:
@@ -210,6 +233,8 @@ def test_the_same_test_in_two_files_is_two_tests(bench: Bench) -> None:
     ("body", "status", "message"),
     [
         ('measure(700e6, "fail"); pytest.fail("slow", pytrace=False)', "failed", "regression: tx is fail"),
+        ('measure(941e6, "inconclusive"); raise RuntimeError("noise")', "broken", "inconclusive: tx is inconclusive"),
+        ('measure(941e6, "invalid"); raise RuntimeError("x")', "broken", "invalid: tx is invalid"),
         ('measure(941e6, "error"); raise RuntimeError("x")', "broken", "lab error: tx is error"),
         ("pass", "unknown", "not measured: the test passed without a measurement"),
         ("measure(); assert False", "failed", "AssertionError: assert False"),
@@ -333,6 +358,11 @@ def test_ordinary_tests_are_left_as_allure_pytest_has_them(bench: Bench) -> None
     found = bench.only() if bench.results() else {}
     assert found["name"] == "test_plain"
     assert "steps" not in found
+
+
+def test_warnings_are_errors_and_there_is_none(bench: Bench) -> None:
+    bench.write("test_a.py", RATE)
+    assert bench.run("-W", "error", dies=True).ret == 0
 
 
 def test_without_alluredir_or_without_allure_nothing_is_written(bench: Bench, pytester: pytest.Pytester) -> None:
