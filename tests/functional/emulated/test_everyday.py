@@ -27,4 +27,4 @@ def test_both_ways_at_once_and_a_first_second_have_values(tmp_path: Path) -> Non
     results = project.results["results"]
     assert len(results) == 2, done.stdout.str()
     assert {one["verdict"] for one in results} <= {"pass", "marginal"}, done.stdout.str()
-    assert all(way["goodput"] for one in results for way in one["directions"].values())
+    assert all(way["goodput_bps"] for one in results for way in one["directions"].values())
