@@ -308,19 +308,6 @@ def test_a_build_that_changed_after_the_check_is_not_uploaded(board: CardBoard, 
     assert board.files() == before
 
 
-@pytest.mark.slow
-def test_a_build_of_settings_boots_the_known_good_kernel(board: CardBoard, tmp_path: Path) -> None:
-    (tmp_path / "build.yaml").write_text("cmdline: slub_debug=FZPU\n")
-    build = load_build(str(tmp_path / "build.yaml"))
-    deployment = Deployment(board)
-    deployment.check(build)
-    running = deployment.start(build)
-    assert running.version == KNOWN_VERSION
-    assert "slub_debug=FZPU" in running.cmdline.split()
-    assert (board.firmware / "pytest-pinet" / build.key / "initramfs8").read_bytes() == b"known-good initramfs"
-    deployment.take_back()
-
-
 # Each makes this file if a shell on the board reads it as more than a word.
 CANARY = "/run/canary"
 TEXTS = [text.replace(">canary", f">{CANARY}") for text in HOSTILE]
@@ -472,18 +459,6 @@ def test_a_board_that_stays_in_the_other_slot_is_an_error_of_the_lab(board: Card
         deployment.prove()
 
 
-@pytest.mark.slow
-def test_a_different_running_kernel_is_an_error(board: CardBoard, tmp_path: Path) -> None:
-    build = build_of(tmp_path / "new")
-    deployment = Deployment(board)
-    deployment.check(build)
-    deployment.start(build)
-    other = board.firmware / "pytest-pinet" / build.key / "vmlinuz"
-    other.write_bytes(made.image("6.12.26-pinet"))
-    with pytest.raises(BuildMismatch, match=r"does not run build 6.12.25-pinet: the board runs .*6.12.26-pinet"):
-        deployment.start(build)
-
-
 def refused(board: CardBoard, build: Build) -> str:
     before = board.files()
     with pytest.raises(UnsupportedError) as caught:
@@ -575,11 +550,6 @@ def test_the_known_good_image_uses_the_installed_modules(board: CardBoard, tmp_p
     deployment.take_back()
     board.power_cycle()
     assert board.files() == before
-
-
-def test_a_tryboot_txt_of_another_tool_is_refused(board: CardBoard, tmp_path: Path) -> None:
-    (board.firmware / "tryboot.txt").write_text("# theirs\n")
-    assert "has a tryboot.txt of another tool" in refused(board, build_of(tmp_path / "new"))
 
 
 def test_the_next_login_removes_the_files_of_a_crashed_run(board: CardBoard, tmp_path: Path) -> None:

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.lab.deploy.card import Card, with_autoboot
-from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.virtual.container import ProcessId, wait_gone
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.runtime import ssh_command
@@ -186,52 +184,6 @@ def test_the_serial_console_is_a_login_with_a_password(board: Bench) -> None:
         assert b"\n0\r" in expect(sock, rb"board login: $")
 
 
-def test_tryboot_starts_another_build_once_and_a_plain_reboot_the_known_good_one(board: Bench) -> None:
-    stage(board, "pinet.try=1", "mkinitramfs -o new/initramfs8 $(uname -r) && cp kernel8.img new/")
-    reboot(board, True, lambda text: "login:" in text)
-    await_ssh(board)
-    assert cmdline(board) == f"{KNOWN_GOOD} pinet.try=1"
-    said = reboot(board, False, lambda text: "login:" in text)
-    assert "firmware: config.txt: kernel8.img" in said
-    await_ssh(board)
-    assert cmdline(board) == KNOWN_GOOD
-
-
-@pytest.mark.parametrize(
-    ("more", "kernel", "last_words"),
-    [
-        ("root=/dev/nowhere", "cp kernel8.img initramfs8 new/", "Kernel panic - not syncing"),
-        ("", "head -c 1000000 /dev/zero > new/kernel8.img", "new/kernel8.img is not an arm64 kernel"),
-    ],
-    ids=["a panic at boot", "no kernel at all"],
-)
-def test_a_build_that_does_not_boot_is_left_by_one_power_cycle(
-    board: Bench, more: str, kernel: str, last_words: str
-) -> None:
-    stage(board, more, kernel)
-    reboot(board, True, lambda text: last_words in text)
-    assert not answers(board)
-    power_cycle(board)
-    assert cmdline(board) == KNOWN_GOOD
-
-
-def test_autoboot_txt_of_a_partition_1_that_is_not_mounted_is_read_and_no_mount_stays(board: Bench) -> None:
-    shell = SshShell("board", ssh_command(board.lab.file, "board", []))
-    mounts = "cut -d' ' -f1-3 /proc/self/mounts"
-    # The card under the name that it has on a Raspberry Pi, as if another partition were the one that runs.
-    node = "mknod /dev/mmcblk9p1 b $((0x$(stat -c %t /dev/vda1))) $((0x$(stat -c %T /dev/vda1)))"
-    other = "mkdir /run/slot && mount -t tmpfs /dev/mmcblk9p2 /run/slot && umount /boot/firmware"
-    board.ssh("board", f"echo boot_partition=2 >/boot/firmware/autoboot.txt && {node} && {other}")
-    try:
-        before = shell.run(mounts).stdout
-        card = with_autoboot(shell, Card("/run/slot", {}, device="/dev/mmcblk9p2"), None)
-        assert card.autoboot == "boot_partition=2\n"
-        assert shell.run(mounts).stdout == before
-    finally:
-        board.ssh("board", "mount -t vfat /dev/vda1 /boot/firmware && rm -f /boot/firmware/autoboot.txt /dev/mmcblk9p1")
-        board.ssh("board", "umount /run/slot && rmdir /run/slot")
-
-
 def test_the_nic_has_the_carrier_of_its_switch_port(board: Bench) -> None:
     def carriers() -> list[str]:
         return board.ssh("board", "cat /sys/class/net/eth[01]/carrier").split()
@@ -243,16 +195,6 @@ def test_the_nic_has_the_carrier_of_its_switch_port(board: Bench) -> None:
     finally:
         board.switch("ip link set p2 up")
     wait_until("carrier", lambda: carriers() == ["1", "1"], timeout_s=20)
-
-
-def test_traffic_passes_the_nic_and_the_switch_port(board: Bench) -> None:
-    board.boot("peer")
-    board.ssh("peer", "ip address add 10.1.0.1/24 dev eth0")
-    board.ssh("board", "ip address add 10.1.0.2/24 dev eth0")
-    board.ssh("board", "ping -c 3 -i 0.2 -W 5 10.1.0.1")
-    before = board.switch("cat /sys/class/net/p1/statistics/rx_packets")
-    board.ssh("board", "ping -c 3 -i 0.2 -s 1400 10.1.0.1")
-    assert int(board.switch("cat /sys/class/net/p1/statistics/rx_packets")) - int(before) >= 3
 
 
 def test_qemu_and_the_peer_have_priority_over_other_work(board: Bench) -> None:

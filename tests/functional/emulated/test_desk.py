@@ -44,7 +44,6 @@ def test_rx(link, gate):
     gate.tcp(link, direction="rx", duration="2 s")
 """
 BUILDS = {
-    "good.yaml": "cmdline: quiet\n",
     # The driver copies each packet once more.
     "slow.yaml": "name: bounce buffers\ncmdline: swiotlb=force\n",
     "panics.yaml": "name: panics\ncmdline: rdinit=/nope root=mtd0\n",
@@ -88,20 +87,6 @@ def test_the_first_suite_runs(desk: EmulatedDesk, file: Path) -> None:
     output = desk.project.pytest(*words, "--pinet-board=qemu-virt", lab_file=file, timeout_s=600)
     assert output.ret == 0
     assert set(desk.project.verdicts.values()) <= {"pass", "marginal"}
-    assert is_as_found(desk.lab, BOARD)
-
-
-def test_a_gate_asks_before_it_boots_a_build(desk: EmulatedDesk, file: Path) -> None:
-    code, text = desk.gate("good.yaml", file)
-    assert code == 4
-    assert f"{BOARD} has no power control" in text
-    assert "add --yes" in text
-    assert is_as_found(desk.lab, BOARD)
-
-
-def test_a_good_build_passes(desk: EmulatedDesk, file: Path) -> None:
-    code, text = desk.gate("good.yaml", file, "--yes")
-    assert code == 0, text
     assert is_as_found(desk.lab, BOARD)
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.support.driver_builds import patched_module
 from tests.support.emulated_gate import NEEDS, EmulatedGate, emulated_gate
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
@@ -68,20 +66,3 @@ def test_hooks_are_called_for_each_measurement_and_once_for_each_result(gate: Em
     kept = project.results["results"]
     assert [one["result"] for one in results] == [one["id"] for one in kept]
     assert all(one["facts"].keys() == {"address"} for one in (*results, *kept))
-
-
-def test_a_two_percent_longer_receive_path_is_found(gate: EmulatedGate, tmp_path: Path) -> None:
-    module = patched_module("longer-receive", tmp_path)
-    assert gate.run(str(module), "-k", "rx") == 1
-    assert gate.came == {"rx": "fail"}
-    assert gate.changes["rx"] == pytest.approx(-0.021, abs=0.01)
-
-
-@pytest.mark.parametrize(("patch", "hit", "other"), [("no-gro", "rx", "udp"), ("no-tso", "tx", "rx")])
-def test_a_lost_offload_is_found_in_its_own_direction_only(
-    gate: EmulatedGate, tmp_path: Path, patch: str, hit: str, other: str
-) -> None:
-    module = patched_module(patch, tmp_path)
-    assert gate.run(str(module), "-k", f"{hit} or {other}") == 1
-    assert gate.came == {hit: "fail", other: "pass"}
-    assert gate.changes[hit] < -0.3

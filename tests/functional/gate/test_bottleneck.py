@@ -70,14 +70,6 @@ def project(new_project: NewProject) -> Project:
     return new_project({"test_scenarios.py": SCENARIOS})
 
 
-@pytest.fixture
-def at_full_rate(tmp_path: Path, full_rate_lab: GateLab) -> Project:
-    """Return a project with links at full rate, to test causes that slow links hide: a slow processor, packet loss."""
-    project = Project(tmp_path, full_rate_lab)
-    project.write("test_scenarios.py", SCENARIOS)
-    return project
-
-
 def limited_by(project: Project, test: str) -> dict[str, Any]:
     """Run one scenario and return what limited it."""
     project.pytest(f"test_scenarios.py::{test}", "-v", timeout_s=PATIENCE_S)
@@ -93,17 +85,6 @@ def degraded(lab: GateLab, *words: str) -> Iterator[None]:
         yield
     finally:
         lab.restore()
-
-
-@contextmanager
-def busy_cpu(cpu: int, seconds: float = 120) -> Iterator[None]:
-    """Keep one CPU of this machine busy. The load ends by itself after ``seconds``."""
-    loop = ["timeout", f"{seconds:g}", "taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"]
-    with subprocess.Popen(loop) as process:
-        try:
-            yield
-        finally:
-            process.terminate()
 
 
 @pytest.mark.slow
@@ -127,16 +108,6 @@ def test_a_full_line(project: Project) -> None:
 
 
 @pytest.mark.slow
-def test_one_busy_cpu(at_full_rate: Project) -> None:
-    with busy_cpu(0):
-        found = limited_by(at_full_rate, "test_small_writes")
-    assert found["cause"] == "CPU"
-    # Both nodes run on this machine, so the load cannot be attributed to one of them.
-    assert "of the machine that carries pi4b-1:onboard and" in found["text"]
-    assert found["numbers"]["busy"] >= 0.95
-
-
-@pytest.mark.slow
 def test_a_program_that_ends_hides_no_slow_link(project: Project, gate_lab: GateLab) -> None:
     """The connections beside the program are left out, and those after it decide."""
     begun = project.path / "begun"
@@ -154,21 +125,6 @@ def test_a_program_that_ends_hides_no_slow_link(project: Project, gate_lab: Gate
     assert result["verdict"] == "fail", result["message"]
     left_out = [one["excluded"] for one in result["directions"]["tx"]["connections"] if one["excluded"]]
     assert any(one.startswith("other programs took") for one in left_out)
-
-
-@pytest.mark.slow
-def test_losses(at_full_rate: Project, full_rate_lab: GateLab) -> None:
-    with degraded(full_rate_lab, "pi3b-1:onboard", "--loss", "2%"):
-        found = limited_by(at_full_rate, "test_fast_ethernet")
-    assert found["cause"] == "loss"
-    assert found["numbers"]["retransmit_rate"] == pytest.approx(0.02, rel=0.5)
-
-
-@pytest.mark.slow
-def test_a_peer_that_was_told_a_rate(project: Project) -> None:
-    found = limited_by(project, "test_told_peer")
-    assert found["cause"] == "sender capped"
-    assert found["text"].startswith("the rate limit of the sender pi4b-2:onboard is 200.0 Mbit/s")
 
 
 @pytest.mark.slow
@@ -194,13 +150,6 @@ def test_a_board_whose_firmware_throttles_in_mid_traffic(project: Project, gate_
     assert figure["goodput_bps"] < 0.61 * 94.15e6
     assert "is invalid: pi3b-1 is limited by its firmware" in result["message"]
     assert "give it a stronger power supply, a shorter cable, or cooling" in result["notes"]
-
-
-@pytest.mark.slow
-def test_a_shared_bus(project: Project) -> None:
-    found = limited_by(project, "test_both_ways")
-    assert found["cause"] == "USB bus"
-    assert found["text"].startswith("both directions share the USB 2 bus of pi3b-1:usb (nominal 480 Mbit/s): ")
 
 
 @pytest.mark.smoke

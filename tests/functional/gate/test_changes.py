@@ -52,24 +52,6 @@ def as_it_was(gate_lab: GateLab) -> Iterator[None]:
     assert sysctl(gate_lab, "net.ipv4.tcp_sack") == before
 
 
-@pytest.mark.usefixtures("as_it_was")
-def test_a_build_against_itself_passes(project: Project) -> None:
-    code, text = gate(project, "same.yaml", "--against=good.yaml")
-    assert code == 0, text
-    head = project.results["change"]
-    assert head["verdict"] == "pass"
-    assert {entry["verdict"] for entry in head["entries"]} == {"pass"}
-    for result in project.results["results"]:
-        assert [turn["side"] for turn in result["change"]["turns"]][:4] == ["A", "B", "B", "A"]
-
-
-@pytest.mark.usefixtures("as_it_was")
-def test_without_accepted_baselines_nothing_is_known(project: Project) -> None:
-    code, text = gate(project, "same.yaml", "--against=accepted")
-    assert code == 3, text
-    assert "no baseline is accepted" in " ".join(text.split())
-
-
 @pytest.mark.parametrize(("words", "expected"), [((), 4), (("--bisect",), 132)])
 def test_a_kernel_is_refused_with_one_sentence_that_says_where_one_can_be_tried(
     project: Project, words: tuple[str, ...], expected: int

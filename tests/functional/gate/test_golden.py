@@ -225,6 +225,11 @@ def test_every_kind_of_result(project: GoldenProject) -> None:
         }
     )
     assert done.ret == 1
+    of_one_board = [result for result in project.results["results"] if result["id"].startswith("pi3b:")]
+    ways = [way for result in of_one_board for way in list(result["directions"].values())[:1]]
+    ages = [one["boot_age_s"] for way in ways for one in way["connections"]]
+    assert ages[0] > 0
+    assert ages == sorted(ages)
 
 
 def test_a_run_that_passes(project: GoldenProject) -> None:

@@ -87,16 +87,3 @@ def test_a_history_that_cannot_be_written_costs_no_figure(project: Project) -> N
         ["pinet: history needs SQLAlchemy: pip install *", "this run is not in the history; later: *results.json"]
     )
     assert output.ret == 0
-
-
-@pytest.mark.slow
-def test_a_history_can_be_elsewhere_or_off(project: Project, tmp_path: Path) -> None:
-    (project.path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\npinet_history = kept/all.db\n")
-    project.pytest("-k", "pi5", timeout_s=LONGEST_S).assert_outcomes(passed=1, deselected=1)
-    project.pytest("-k", "pi5", f"--pinet-history={tmp_path}/mine.db", timeout_s=LONGEST_S).assert_outcomes(
-        passed=1, deselected=1
-    )
-    project.pytest("-k", "pi5", "--pinet-history=off", timeout_s=LONGEST_S).assert_outcomes(passed=1, deselected=1)
-    for path in (project.path / "kept" / "all.db", tmp_path / "mine.db"):
-        with open_history(str(path)) as history:
-            assert len(history.runs()) == 1

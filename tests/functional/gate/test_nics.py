@@ -12,7 +12,7 @@ import yaml
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.virtual.spec import mac_address
-from tests.support.doctor_command import copy_with, doctor, pinet
+from tests.support.doctor_command import doctor, pinet
 from tests.support.gate_project import GateLab, NewProject, Project
 
 pytestmark = pytest.mark.slow
@@ -32,17 +32,11 @@ def test_onboard(link, gate):
 """
 USB, ONBOARD = "test_usb[pi4b:ax88179/pair]", "test_onboard[pi4b:onboard/pair]"
 MAC = mac_address("pi4b-1", "eth1")
-UGREEN = "usb: {nic: ax88179, port: sw1/p5}"
 
 
 @pytest.fixture(scope="module")
 def project(new_project: NewProject) -> Project:
     return new_project({"test_nics.py": TESTS})
-
-
-def ugreen(keys: str) -> list[tuple[str, str]]:
-    """Return the replacement that adds keys to the interface of the USB adapter."""
-    return [(UGREEN, f"{UGREEN[:-1]}, {keys}}}")]
 
 
 def message(project: Project, test: str) -> str:
@@ -66,51 +60,6 @@ def exchanged(lab: GateLab, node: str) -> Iterator[None]:
         # In this lab, names outlive the power.
         lab.execute(node, swap)
         lab.switch_power(False, node)
-
-
-@pytest.mark.parametrize(
-    "keys", [f"mac: '{MAC}'", "bus_info: usb-xhci-hcd.0-2", f"mac: '{MAC.upper()}', driver: [cdc_ncm, ax88179_178a]"]
-)
-def test_a_nic_is_measured_that_is_found_by_its_address(
-    project: Project, gate_lab: GateLab, tmp_path: Path, keys: str
-) -> None:
-    file = copy_with(gate_lab, tmp_path, ugreen(keys))
-    project.pytest("-k", "usb", timeout_s=300, lab_file=file, **gate_lab.environment).assert_outcomes(passed=1)
-    (result,) = project.results["results"]
-    assert result["build"]["driver"] == "ax88179_178a"
-    assert result["build"]["bus_info"] == "usb-xhci-hcd.0-2"
-
-
-@pytest.mark.parametrize(
-    ("keys", "sentence"),
-    [
-        ("driver: cdc_ncm", "pi4b-1:usb: eth1 has driver ax88179_178a, but ax88179 needs cdc_ncm: not measured"),
-        ("mac: 'a0:ce:c8:00:00:01'", "pi4b-1:usb: there is no NIC with MAC a0:ce:c8:00:00:01; the NICs there: "),
-        (
-            f"mac: '{MAC}', bus_info: usb-xhci-hcd.0-9",
-            "pi4b-1:usb: eth1 is at bus_info usb-xhci-hcd.0-2, but the lab file has ax88179 at usb-xhci-hcd.0-9",
-        ),
-    ],
-)
-def test_another_nic_than_that_of_the_lab_file_is_invalid(
-    project: Project, gate_lab: GateLab, tmp_path: Path, keys: str, sentence: str
-) -> None:
-    file = copy_with(gate_lab, tmp_path, ugreen(keys))
-    answer = project.pytest("-k", "usb", timeout_s=300, lab_file=file, **gate_lab.environment)
-    assert answer.ret == 1
-    assert project.verdicts == {USB: "invalid"}
-    line = next(
-        number for number, text in enumerate(file.read_text().splitlines(), 1) if "ax88179, port: sw1/p5" in text
-    )
-    assert f"{file}:{line}: {sentence}" in message(project, USB)
-    assert project.results["results"][0]["directions"] == {}
-    # The doctor finds the same difference.
-    found = doctor(gate_lab, "pi4b-1", file=file)
-    assert found.code == 1
-    assert list(found.wrong) == [("board and NIC", "pi4b-1")]
-    text = found.wrong["board and NIC", "pi4b-1"]
-    assert sentence.removeprefix("pi4b-1:usb: ").removesuffix(": not measured") in text
-    assert f"{file}:{line}" in text
 
 
 def test_two_nics_with_exchanged_names_are_never_measured_under_the_name_of_the_other(

@@ -87,30 +87,3 @@ def test_a_node_that_does_not_boot_is_power_cycled_once_and_then_out_of_service(
     assert "pinet: restart" not in output.stdout.str()
     assert gate_lab.nodes_on() == set()
     assert gate_lab.holders() == []
-
-
-FAULTS = {
-    "panic at boot": (("pi4b-1", "--panic", "boot"), "kernel panic on pi4b-1 while it booted, at "),
-    "console that hangs": (("pi4b-1", "--hang-console"), "pi4b-1 does not answer on its serial console: "),
-    "dead PDU": (("pdu", "--dead"), "the power switch of pi4b-1 (http://"),
-    "PDU that lies": (("pdu/pi4b-1", "--lie"), "the power switch of pi4b-1 accepted 'on', but still reports"),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_each_fault_of_power_and_console_is_an_error_that_names_the_node(
-    new_project: NewProject, gate_lab: GateLab, fault: str
-) -> None:
-    words, message = FAULTS[fault]
-    project = new_project({"test_out.py": OUT_OF_SERVICE})
-    gate_lab.degrade(*words)
-    try:
-        output = project.pytest("-k", "hangs", timeout_s=300)
-    finally:
-        gate_lab.restore()
-    output.assert_outcomes(errors=1, skipped=1, deselected=1)
-    (error,) = project.results["results"]
-    assert error["message"].startswith(message)
-    assert "\n  -> " in error["message"]
-    assert gate_lab.nodes_on() == set()
-    assert gate_lab.holders() == []

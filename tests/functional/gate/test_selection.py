@@ -248,14 +248,27 @@ def test_a_dry_run_says_what_would_be_tuned(pytester: pytest.Pytester) -> None:
     )
 
 
-def test_a_mistake_in_the_lab_file_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    text = LAB.read_text().replace("nic: rtl8153, port", "nic: rtl8135, port")
-    line = next(n for n, t in enumerate(text.splitlines(), 1) if "rtl8135" in t)
+@pytest.mark.parametrize(
+    ("old", "new", "mistake"),
+    [
+        ("nic: rtl8153, port", "nic: rtl8135, port", "unknown NIC 'rtl8135', did you mean 'rtl8153'?"),
+        (
+            "\npinet:\n",
+            "\npinet:\n  traffic_tool: ipref3\n",
+            "pinet.traffic_tool: unknown traffic tool 'ipref3', did you mean 'iperf3'? *",
+        ),
+    ],
+)
+def test_a_mistake_in_the_lab_file_is_a_usage_error(
+    pytester: pytest.Pytester, old: str, new: str, mistake: str
+) -> None:
+    text = LAB.read_text().replace(old, new, 1)
+    line = next(n for n, t in enumerate(text.splitlines(), 1) if mistake.split("'")[1] in t)
     (pytester.path / "lab.yaml").write_text(text)
     pytester.makepyfile(test_probe=PLAIN)
     result = run(pytester, "--pinet-lab=lab.yaml")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert result.errlines[0] == f"ERROR: lab.yaml:{line}: unknown NIC 'rtl8135', did you mean 'rtl8153'?"
+    pytest.LineMatcher(result.errlines[:1]).fnmatch_lines([f"ERROR: lab.yaml:{line}: {mistake}"])
     assert "Traceback" not in result.stderr.str()
 
 
@@ -274,3 +287,37 @@ def test_dry_run_prints_plan_commands_and_time_and_touches_nothing(pytester: pyt
         ]
     )
     assert not (pytester.path / ".pinet").exists()
+
+
+CALLS = """
+import pytest
+
+@pytest.mark.parametrize("call", {calls})
+@pytest.mark.pinet(board="pi3b", nic="onboard")
+def test_it(link, gate, call):
+    eval(call)
+"""
+MISTAKES = {
+    "gate.tcp(link, 'tx', peer_bitrate='10M')": ["*peer_bitrate needs both directions at once (direction='bidir')*"],
+    "gate.http(link, 'bidir')": ["*HTTP has one direction; expected 'tx'*"],
+    "gate.http(link, requests='100')": ["*requests='100': expected a number for each second, such as '1200/s'*"],
+    "gate.ping(link, min='1 Mbit/s')": ["*ping: it has no limit min=; expected loss=, latency=, tolerance=*"],
+    "gate.udp_ladder(link, rates='90M')": ["*rates='90M': expected a list of rates*"],
+}
+COMMANDS = {
+    "gate.http(link)": ["*$ nginx -c nginx.conf", "*$ wrk -t 1 -c 10 *"],
+    "gate.ping(link)": ["*ping-c10-i0.2-s56, 3 times 2 s*"],
+    "gate.udp_ladder(link, rates=['10M', '20M'])": ["*-b 10000000*", "*-b 20000000*"],
+    "gate.tcp(link, 'bidir', peer_bitrate='10M')": ["*iperf3 -c * -R *", "*iperf3 -c * -R * -b 10000000*"],
+}
+
+
+@pytest.mark.parametrize(("said", "code"), [(MISTAKES, 1), (COMMANDS, 0)], ids=["mistakes", "commands"])
+def test_a_dry_run_names_mistakes_and_commands_of_each_call(
+    pytester: pytest.Pytester, said: dict[str, list[str]], code: int
+) -> None:
+    pytester.makepyfile(test_it=CALLS.format(calls=list(said)))
+    done = run(pytester, f"--pinet-lab={LAB}", "--pinet-dry-run")
+    assert done.ret == code
+    for lines in said.values():
+        done.stdout.fnmatch_lines(lines)

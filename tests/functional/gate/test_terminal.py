@@ -38,45 +38,6 @@ def project(new_project: NewProject, gate_lab: GateLab) -> Iterator[Project]:
     gate_lab.switch_power(False, "pi3b-1", "cm4-1")
 
 
-def run(project: Project, *options: str) -> pytest.RunResult:
-    output = project.pytest("-k", "tx", *options)
-    assert output.ret == 0
-    assert output.errlines == []
-    assert project.verdicts == {"test_rate[pi3b:onboard/pair-tx]": "pass"}
-    return output
-
-
-def test_q_shows_the_table_and_no_progress(project: Project) -> None:
-    output = run(project, "-q", "--capture=no")
-    lines = [line for line in output.outlines if line]
-    assert lines[0] == "to be captured"
-    assert lines[1] == "."
-    output.stdout.fnmatch_lines(["=* pinet throughput =*", "pi3b:onboard/pair * pass", "1 passed, 1 deselected in *"])
-
-
-def test_qq_shows_no_table(project: Project) -> None:
-    lines = [line for line in run(project, "-qq").outlines if line]
-    assert len(lines) == 1, lines
-    assert re.fullmatch(r"\. +\[100%\]", lines[0])
-
-
-def test_without_a_terminal_plugin_it_measures_and_writes(project: Project) -> None:
-    assert run(project, "-p", "no:terminal", "-s").outlines == ["to be captured"]
-
-
-def test_without_our_plugin_the_fixtures_are_missing(project: Project) -> None:
-    run(project)
-    before = project.results["run"]
-    argv = [word for word in project.argv("-p", "no:pinet", "-o", "filterwarnings=default") if "--pinet-" not in word]
-    done = subprocess.run(
-        argv, cwd=project.path, env=project.environment(), capture_output=True, text=True, timeout=30, check=False
-    )
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED
-    assert "fixture 'link' not found" in done.stdout
-    assert "pinet throughput" not in done.stdout
-    assert project.results["run"] == before
-
-
 def on_a_terminal(project: Project, *options: str, **environment: str) -> str:
     """Run pytest with a terminal of 80 columns as its standard streams. Return all that the terminal received."""
     master, terminal = pty.openpty()
@@ -127,9 +88,3 @@ def test_a_terminal_gets_one_line_that_rewrites_itself_without_colours_if_so_ask
     assert len(verdict[1]) == 79
     assert "pinet throughput" in output
     assert "\x1b" not in output
-
-
-def test_a_terminal_gets_colours(project: Project) -> None:
-    coloured = on_a_terminal(project, "test_rate.py", "-k", "tx", "-q")
-    assert "\x1b[32mpass\x1b[0m" in coloured
-    assert not re.search(r"pair +[0-9]/[0-9] s ", coloured)

@@ -44,8 +44,3 @@ def test_a_choice_of_the_user_stands(project: Project) -> None:
     output = project.pytest("-n", "1", "-v", "--dist", "load", "-k", "plain")
     output.assert_outcomes(passed=4)
     output.stdout.fnmatch_lines(["scheduling tests via LoadScheduling"])
-
-
-def test_without_a_test_that_needs_the_lab_all_is_as_xdist_has_it(project: Project) -> None:
-    output = project.pytest("-n", "1", "-k", "plain")
-    output.assert_outcomes(passed=4)

@@ -104,24 +104,22 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
             ip(f"netns del {shell.namespace}")
 
 
-@pytest.mark.parametrize(("dut", "a", "peer", "b"), LINKS)
-def test_each_of_four_nics_in_one_segment_is_reached_at_its_own_address(
-    bench: Bench, dut: str, a: str, peer: str, b: str
-) -> None:
+def test_each_of_four_nics_in_one_segment_is_reached_at_its_own_address(bench: Bench) -> None:
     before = bench.settings()
-    undo = UndoStack()
-    found = bench.connect(dut, a, peer, b, undo)
-    # Also with empty tables, whichever NIC answers first.
-    for here, there in (found.ends, found.ends[::-1]):
-        mac = read_interface(there.shell, there.device).mac
-        for _ in range(5):
-            here.shell.run("ip neigh flush all")
-            assert here.shell.run(f"ping -n -q -c 1 -W 5 -I {here.device} {there.ip}").returncode == 0
-            assert f"{there.ip} dev {here.device} lladdr {mac}" in here.shell.run("ip neigh").stdout
-    assert bench.settings() != before
-    assert undo.close() == []
-    assert bench.settings() == before
-    assert bench.entries() == []
+    for dut, a, peer, b in LINKS:
+        undo = UndoStack()
+        found = bench.connect(dut, a, peer, b, undo)
+        # Also with empty tables, whichever NIC answers first.
+        for here, there in (found.ends, found.ends[::-1]):
+            mac = read_interface(there.shell, there.device).mac
+            for _ in range(5):
+                here.shell.run("ip neigh flush all")
+                assert here.shell.run(f"ping -n -q -c 1 -W 5 -I {here.device} {there.ip}").returncode == 0
+                assert f"{there.ip} dev {here.device} lladdr {mac}" in here.shell.run("ip neigh").stdout
+        assert bench.settings() != before
+        assert undo.close() == []
+        assert bench.settings() == before
+        assert bench.entries() == []
 
 
 def test_without_the_settings_the_node_answers_with_any_of_its_nics(

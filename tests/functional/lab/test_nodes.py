@@ -13,9 +13,8 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConsoleError, CoordinatorError, LabError, LeaseError, SshError
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.node import node_login
 from pytest_pinet.model.combination import Combination, Endpoint
-from tests.support.gate_project import BIN, GateLab, wait_until
+from tests.support.gate_project import BIN, GateLab
 
 # labgrid's log of serial lines fails on a console without output so far (KeyError in flush).
 pytestmark = pytest.mark.filterwarnings("ignore:unhandled exception during event notification")
@@ -126,57 +125,6 @@ def test_nodes_halt_while_the_next_ones_boot(connect: Connect, gate_lab: GateLab
 
 
 @pytest.mark.slow
-def test_a_node_lost_between_two_tests_is_leased_again(connect: Connect, gate_lab: GateLab) -> None:
-    session, pair = connect()
-    with session.open(pair):
-        pass
-    alice(gate_lab, "pi3b-1", "release", "--kick")
-    alice(gate_lab, "pi3b-1", "acquire")
-    with pytest.raises(LeaseError, match="for place pi3b-1, held by otherhost/alice"), session.open(pair):
-        pass
-    assert gate_lab.nodes_on() == {"pi3b-1"}
-    alice(gate_lab, "pi3b-1", "release")
-
-
-@pytest.mark.slow
-def test_nodes_behind_a_power_switch_without_state_come_up_and_stay_on(
-    connect: Connect, gate_lab: GateLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def untold(host: str, port: None, index: str) -> bool:
-        raise NotImplementedError
-
-    monkeypatch.setattr("labgrid.driver.power.rest.power_get", untold)
-    monkeypatch.setattr(node_login, "ANSWER_TIMEOUT_S", 1)
-    session, pair = connect()
-    with session.open(pair):
-        pass
-    assert session.close() == []
-    assert gate_lab.nodes_on() == set(PLACES)
-    before = [booted_at(gate_lab, node) for node in PLACES]
-    session, pair = connect()
-    with session.open(pair):
-        pass
-    assert session.close() == []
-    # They answered, so they were not power-cycled.
-    assert [booted_at(gate_lab, node) for node in PLACES] == before
-
-
-@pytest.mark.slow
-def test_a_board_that_a_killed_run_left_halted_is_booted(connect: Connect, gate_lab: GateLab) -> None:
-    gate_lab.switch_power(True, *PLACES)
-    gate_lab.await_boot(*PLACES)
-    gate_lab.execute("pi3b-1", "(sleep 0.3; poweroff) >/dev/null 2>&1 &")
-    wait_until("the halt", lambda: not gate_lab.answers("pi3b-1"))
-    session, pair = connect()
-    with session.open(pair):
-        pass
-    assert session.close() == []
-    # It had power when it was found, so it is left on.
-    assert gate_lab.nodes_on() == set(PLACES)
-    assert gate_lab.answers("pi3b-1")
-
-
-@pytest.mark.slow
 def test_refused_credentials_are_an_error_without_a_power_cycle(
     connect: Connect, gate_lab: GateLab, tmp_path: Path
 ) -> None:
@@ -226,16 +174,3 @@ def test_a_place_without_exporter_is_not_a_mistake_in_the_lab_file(connect: Conn
         assert gate_lab.holders() == []
     finally:
         alice(gate_lab, "bare", "delete")
-
-
-@pytest.mark.slow
-def test_the_nic_that_carries_our_ssh_is_not_rewired(connect: Connect, gate_lab: GateLab) -> None:
-    session, pair = connect()
-    gate_lab.switch_power(True, "pi3b-1")
-    gate_lab.await_boot("pi3b-1")
-    # The virtual nodes have this address.
-    gate_lab.execute("pi3b-1", "ip", "addr", "add", "127.0.0.1/32", "dev", "eth0")
-    with pytest.raises(LabError, match=r"pi3b-1 eth0 .* carries the ssh connection"), session.open(pair):
-        pass
-    assert session.close() == []
-    assert set(gate_lab.port_groups().values()) == {"br0"}

@@ -84,9 +84,26 @@ def facts(project: Project) -> Iterable[tuple[str, Any]]:
     return [(result["id"], result.get("facts")) for result in project.results["results"]]
 
 
-def test_each_hook_is_called_where_it_says(new_project: NewProject, packages: Path) -> None:
+def test_workers_measure_and_the_controller_hears_of_results(new_project: NewProject, packages: Path) -> None:
     project = new_project({"conftest.py": CONFTEST, "test_it.py": TESTS, "replay.yaml": REPLAY})
-    project.replayed(packages).assert_outcomes(passed=1, errors=1)
+    project.replayed(packages, "-n", "1").assert_outcomes(passed=1, errors=1)
+    calls = heard(project)
+    assert {hook for who, hook, _ in calls if who == "gw0"} == {"combinations", "before", "after"}
+    assert [hook for who, hook, _ in calls if who == "main"] == ["result"] * 3 + ["finished"]
+    assert all(found["celsius"] == 21.5 for _, found in facts(project) if found)
+
+
+def test_a_hook_that_raises_or_returns_what_results_cannot_hold_is_one_sentence_with_its_plugin_and_loses_nothing(
+    new_project: NewProject, packages: Path
+) -> None:
+    """The hooks of the other plugins are still called where they say."""
+    files = {"conftest.py": CONFTEST, "test_it.py": TESTS, "replay.yaml": REPLAY}
+    project = new_project({**files, "raising.py": RAISING, "odd.py": ODD, "same.py": SAME})
+    output = project.replayed(packages, "-p", "raising", "-p", "odd", "-p", "same")
+    output.assert_outcomes(passed=1, errors=1)
+    for hook in HOOKS:
+        says = f"pinet: hook {hook} of plugin raising raised ValueError: {hook} is broken; no result is lost"
+        assert output.outlines.count(says) == 1, hook
     good, broken = f"test_good[{ID}]", f"test_broken[{ID}]"
     calls = heard(project)
     ping = calls[3][2].get("traffic")
@@ -103,35 +120,11 @@ def test_each_hook_is_called_where_it_says(new_project: NewProject, packages: Pa
         ("main", "result", {"id": ID, "verdict": "error"}),
         ("main", "finished", {"results": 3, "on_disk": True}),
     ]
+    assert [result["verdict"] for result in project.results["results"]] == ["pass", "pass", "error"]
     (_, tcp), (_, pinged), (_, nothing) = facts(project)
     assert tcp == pinged
-    assert tcp["celsius"] == 21.5
+    assert (tcp["celsius"], tcp["rack"]) == (21.5, "B")
     assert nothing is None, "an error measured nothing"
-
-
-def test_workers_measure_and_the_controller_hears_of_results(new_project: NewProject, packages: Path) -> None:
-    project = new_project({"conftest.py": CONFTEST, "test_it.py": TESTS, "replay.yaml": REPLAY})
-    project.replayed(packages, "-n", "1").assert_outcomes(passed=1, errors=1)
-    calls = heard(project)
-    assert {hook for who, hook, _ in calls if who == "gw0"} == {"combinations", "before", "after"}
-    assert [hook for who, hook, _ in calls if who == "main"] == ["result"] * 3 + ["finished"]
-    assert all(found["celsius"] == 21.5 for _, found in facts(project) if found)
-
-
-def test_a_hook_that_raises_or_returns_what_results_cannot_hold_is_one_sentence_with_its_plugin_and_loses_nothing(
-    new_project: NewProject, packages: Path
-) -> None:
-    """The hooks of the other plugins are still called."""
-    files = {"conftest.py": CONFTEST, "test_it.py": TESTS, "replay.yaml": REPLAY}
-    project = new_project({**files, "raising.py": RAISING, "odd.py": ODD, "same.py": SAME})
-    output = project.replayed(packages, "-p", "raising", "-p", "odd", "-p", "same")
-    output.assert_outcomes(passed=1, errors=1)
-    for hook in HOOKS:
-        says = f"pinet: hook {hook} of plugin raising raised ValueError: {hook} is broken; no result is lost"
-        assert output.outlines.count(says) == 1, hook
-    assert [hook for _, hook, _ in heard(project)].count("result") == 3
-    assert [result["verdict"] for result in project.results["results"]] == ["pass", "pass", "error"]
-    assert {(found["celsius"], found["rack"]) for _, found in facts(project) if found} == {(21.5, "B")}
     output.stdout.fnmatch_lines(
         [
             "pinet: same returned the machine fact 'celsius', which another plugin returned before",

@@ -1,9 +1,8 @@
-"""``from pytest_pinet import ...``: each listed name exists, also for type checkers, and is imported when used."""
+"""``from pytest_pinet import ...``: each listed name exists and is imported when used."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,35 +15,6 @@ from pytest_pinet import Bitrate, Direction, PinetError, PingResult, Result, Tra
 from pytest_pinet.execution import trace
 
 ROOT = Path(__file__).parents[3]
-USER_FILE = """
-from pytest_pinet import (
-    Bitrate, ComparisonResult, Direction, ExactGate, ExactResult, Gate, HttpResult, LadderResult, Limit, Link,
-    LinkError, PinetError, PingResult, Result, TrafficResult, Tune, Verdict, doing,
-)
-
-def test_right(link: Link, gate: Gate, tune: Tune, way: str) -> None:
-    with doing("measure"), tune(link, mtu=9000):
-        tcp: TrafficResult = gate.tcp(link, way, streams=2, min={"tx": "94%"}, latency="5 ms")
-    ladder: LadderResult = gate.udp_ladder(link, "rx", rates=["10M"], loss="0.1%", marginal="2%")
-    http: HttpResult = gate.http(link, size="100K", requests="100/s", cpu="40%")
-    ping: PingResult = gate.ping(link, count=3, loss="0%")
-    states: ComparisonResult = gate.compare(link, tolerance="3%")
-    every: list[Result] = [tcp, ladder, http, ping, states, gate.udp(link, bitrate="5M", loss="1%")]
-    rate: Bitrate = every[0]["tx"]
-    good: bool = every[0].verdict is Verdict.PASS and every[0].goodput[Direction.TX] == rate
-
-def test_exact(exact_gate: ExactGate) -> None:
-    found: ExactResult = exact_gate(instructions={"gem_rx": "1%", "macb_*": 4}, tolerance="1%")["frame-60-rx"]
-    before, after = found.functions["gem_rx [macb]"]
-
-def test_wrong(link: Link, gate: Gate) -> None:
-    gate.tcp(link, minimum="94%")  # wrong keyword
-    gate.tcp(link, min=94)  # wrong type
-    gate.tcp(link, streams="2")  # wrong type
-    gate.ping(link, min="94%")  # wrong keyword
-    gate.tcp(link).verdict = Verdict.FAIL  # frozen
-    from pytest_pinet import NoSuchName  # wrong name
-"""
 
 
 def test_every_listed_name_is_there_and_no_other() -> None:
@@ -76,19 +46,6 @@ def test_the_package_imports_nothing_until_a_name_is_used() -> None:
         [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}"], check=False
     )
     assert done.returncode == 0
-
-
-def test_type_checkers_see_the_names_and_refuse_wrong_calls(tmp_path: Path) -> None:
-    file = tmp_path / "test_user.py"
-    file.write_text(USER_FILE)
-    # With this project's options, so that mypy uses the cache of `make lint`.
-    command = [sys.executable, "-m", "mypy", str(file)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
-    # mypy's cache tells the errors of an equal file of an earlier run with the path of that file.
-    refused = set(re.findall(rf"^\S*/{file.name}:(\d+): error: ", done.stdout, re.MULTILINE))
-    wrong = [str(number) for number, line in enumerate(USER_FILE.splitlines(), 1) if "  # " in line]
-    assert len(wrong) == 6
-    assert refused == set(wrong), done.stdout + done.stderr
 
 
 def test_a_result_is_frozen_and_says_which_directions_it_has() -> None:

@@ -164,12 +164,6 @@ def test_the_run_before_lies_beside_the_results(runs: Runs) -> None:
 
 
 @pytest.mark.smoke
-def test_what_measured_nothing_is_not_green(runs: Runs) -> None:
-    assert runs.result("test_nothing")["status"] == "unknown"
-    assert runs.result("test_absent")["status"] == "skipped"
-
-
-@pytest.mark.smoke
 def test_the_trend_holds_all_runs_so_far(runs: Runs) -> None:
     found = runs.result("tcp-P1 tx")
     (source,) = (one["source"] for one in found["attachments"] if one["name"] == f"trend {TX}")

@@ -6,16 +6,15 @@ import os
 import re
 import shutil
 import socket
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from pytest_pinet.errors import SwitchError
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.lab.switch.cli import CliSwitch, connect
-from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortState
-from tests.support.cli_switch_server import PASSWORD, SwitchBench
+from pytest_pinet.lab.switch.cli import CliSwitch
+from pytest_pinet.lab.switch.switchport import Capability, PortState
+from tests.support.cli_switch_server import SwitchBench
 
 pytest.importorskip("netmiko")
 pytestmark = [
@@ -79,38 +78,6 @@ def test_set_and_read_back(bench: SwitchBench, switch: CliSwitch) -> None:
     switch.remove_vlan(3900)
     assert switch.states([port])[port] == PortState(True, True, 1000, "full", 1, True)
     assert bench.state["vlans"] == [1, 10]
-
-
-def test_each_setting_alone(bench: SwitchBench, switch: CliSwitch) -> None:
-    port = bench.ports[1]
-    switch.configure({port: PortState(admin_up=False)})
-    assert switch.states([port])[port].admin_up is False
-    assert switch.states([port])[port].vlan == 1
-    switch.configure({port: PortState(poe=False)})
-    assert switch.states([port])[port].poe is False
-    switch.configure({port: PortState(vlan=10)})
-    assert switch.states([port])[port].vlan == 10
-    assert bench.state["ports"][port]["admin"] is False
-
-
-def test_counters(bench: SwitchBench, switch: CliSwitch) -> None:
-    port = bench.ports[1]
-    before = time.monotonic()
-    counters = switch.counters([port])[port]
-    assert before <= counters.time_s <= time.monotonic()
-    assert (counters.rx_octets, counters.tx_octets) == (5_880_759_395, 72_669_654)
-    assert (counters.rx_errors, counters.rx_discards, counters.tx_discards) == (3, 0, 7)
-
-
-def test_neighbours(bench: SwitchBench, switch: CliSwitch) -> None:
-    found = switch.neighbours(bench.ports)
-    first = found[bench.ports[0]]
-    assert Neighbour(Capability.FDB, "dc:a6:32:00:00:01") in first
-    lldp = next(neighbour for neighbour in first if neighbour.source is Capability.LLDP)
-    assert (lldp.mac, lldp.system) == ("dc:a6:32:00:00:01", "pi 1")
-    assert found[bench.ports[2]] == frozenset()
-    # ether1 and ether10 must not be confused.
-    assert found[bench.ports[3]] == frozenset()
 
 
 def test_the_configuration_is_not_saved(bench: SwitchBench) -> None:
@@ -207,44 +174,6 @@ class TestTrouble:
         switch.close()
 
 
-class TestManaged:
-    """The managed switch on top of the backend."""
-
-    def test_wire_and_restore(self, bench: SwitchBench, switch: CliSwitch) -> None:
-        managed = bench.managed(switch)
-        one, two, three, four = bench.ports[:4]
-        switch.configure({four: PortState(vlan=10)})
-        switch.configure({three: PortState(admin_up=False)})
-        undo = UndoStack()
-        managed.wire([frozenset({one, two}), frozenset({three, four})], undo)
-        states = managed.states(bench.ports)
-        assert [states[port].vlan for port in bench.ports[:4]] == [3900, 3900, 3902, 3902]
-        assert all(states[port].admin_up for port in bench.ports)
-        assert undo.close() == []
-        states = managed.states(bench.ports)
-        assert [states[port].vlan for port in bench.ports[:4]] == [1, 1, 1, 10]
-        assert states[three].admin_up is False
-        assert bench.state["vlans"] == [1, 10]
-
-    def test_all_ports_are_set_in_one_configuration_session(self, bench: SwitchBench, switch: CliSwitch) -> None:
-        managed = bench.managed(switch)
-        bench.change(log=[])
-        managed.wire([frozenset(bench.ports[:2]), frozenset(bench.ports[2:4])], UndoStack())
-        assert bench.state["log"].count("configure terminal") == (1 if bench.dialect == "ios" else 0)
-
-    def test_a_change_without_effect_is_an_error(
-        self, bench: SwitchBench, switch: CliSwitch, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("pytest_pinet.lab.switch.managed_switch.READ_BACK_TIMEOUT_S", 1.0)
-        port = bench.ports[0]
-        down = {"ios": "shutdown", "routeros": f'/interface disable "{port}"'}[bench.dialect]
-        bench.change(faults={"lie": [down]})
-        with pytest.raises(
-            SwitchError, match=rf"switch sw1 accepted a change, but .* port {port} is up instead of down"
-        ):
-            bench.managed(switch).set_admin(port, False)
-
-
 @pytest.fixture(scope="module")
 def catalyst(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SwitchBench]:
     bench = SwitchBench("ios", tmp_path_factory.mktemp("catalyst"))
@@ -263,34 +192,3 @@ def test_a_catalyst_that_cannot_create_high_vlans(catalyst: SwitchBench) -> None
     assert managed.state("Gi1/0/2").vlan == 901
     assert undo.close() == []
     managed.close()
-
-
-def test_a_catalyst_without_lldp(catalyst: SwitchBench) -> None:
-    catalyst.reset(lldp=False)
-    switch = catalyst.connect()
-    assert Capability.LLDP not in switch.capabilities
-    assert {found.source for found in switch.neighbours(["Gi1/0/1"])["Gi1/0/1"]} == {Capability.FDB}
-    switch.close()
-
-
-def test_a_catalyst_trunk_is_not_changed(catalyst: SwitchBench) -> None:
-    catalyst.reset()
-    ports = catalyst.state["ports"]
-    ports["Gi1/0/1"]["trunk"] = True
-    catalyst.change(ports=ports)
-    switch = catalyst.connect()
-    with pytest.raises(SwitchError, match="no access VLAN of port Gi1/0/1"):
-        switch.configure({"Gi1/0/1": PortState(vlan=3900)})
-    switch.close()
-
-
-def test_full_and_abbreviated_port_names(catalyst: SwitchBench) -> None:
-    catalyst.reset()
-    described = catalyst.switch(["GigabitEthernet1/0/1", "gi1/0/2"])
-    switch = connect(described, {**described.settings, "username": "admin", "password": PASSWORD})
-    switch.configure({"GigabitEthernet1/0/1": PortState(vlan=10)})
-    assert {port: state.vlan for port, state in switch.states(described.ports).items()} == {
-        "GigabitEthernet1/0/1": 10,
-        "gi1/0/2": 1,
-    }
-    switch.close()

@@ -41,20 +41,13 @@ def test_a_missing_iperf3_names_the_end_and_the_remedy(ends: Ends, missing: str)
         Iperf3().measure(TrafficJob(dut, peer, DUT, PEER, TCP))
 
 
-def test_an_iperf3_that_went_missing_since_is_named(ends: Ends, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("gone", "package"), [("iperf3", "iperf3"), ("timeout", "coreutils")])
+def test_a_program_that_went_missing_since_is_named(ends: Ends, tmp_path: Path, gone: str, package: str) -> None:
     iperf3 = Iperf3()
     iperf3.measure(TrafficJob(ends.dut, ends.peer, DUT, PEER, TCP))
-    ends.dut._env = _tools(tmp_path, "timeout", "grep", "sleep")
-    with pytest.raises(TrafficError, match=r"dut-1 has no iperf3 \(.*\)\n  -> on dut-1: install the package iperf3"):
-        iperf3.measure(TrafficJob(ends.dut, ends.peer, DUT, PEER, TCP))
-
-
-def test_a_timeout_that_went_missing_since_is_named(ends: Ends, tmp_path: Path) -> None:
-    iperf3 = Iperf3()
-    iperf3.measure(TrafficJob(ends.dut, ends.peer, DUT, PEER, TCP))
-    ends.dut._env = _tools(tmp_path, "iperf3", "grep", "sleep")
+    ends.dut._env = _tools(tmp_path, *{"iperf3", "timeout", "grep", "sleep"} - {gone})
     with pytest.raises(
-        TrafficError, match=r"dut-1 has no timeout \(.*\)\n  -> on dut-1: install the package coreutils"
+        TrafficError, match=rf"dut-1 has no {gone} \(.*\)\n  -> on dut-1: install the package {package}"
     ):
         iperf3.measure(TrafficJob(ends.dut, ends.peer, DUT, PEER, TCP))
 

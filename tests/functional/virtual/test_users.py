@@ -105,17 +105,6 @@ def test_a_slow_lab_in_use_is_not_restarted(lab: Lab, monkeypatch: pytest.Monkey
         assert run.leave() == "[]"
 
 
-def test_the_last_run_stops_the_lab(lab: Lab) -> None:
-    with runs(lab, 1) as (first,):
-        assert first.ready() == ["starting lab functional"]
-        with runs(lab, 1) as (second,):
-            assert second.ready() == []
-            assert first.leave() == "[]"
-            assert is_up(lab)
-            assert second.leave() == "[]"
-            assert not Runtime.of(lab.file).path.exists()
-
-
 def test_two_simultaneous_runs_start_the_lab_once_and_the_last_one_stops_it(lab: Lab) -> None:
     with runs(lab, 2) as (one, other):
         assert sorted([one.ready(), other.ready()]) == [[], ["starting lab functional"]]

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_pinet.model.evidence import Cause
-from pytest_pinet.model.judgement import BaselineDifference
-from pytest_pinet.model.record.measurement import LimitedByRecord
+from pytest_pinet.model.judgement import BaselineDifference, EvennessJudgement
+from pytest_pinet.model.record.measurement import FlowRecord, LimitedByRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import error_text, failure_details, failure_text
@@ -281,6 +281,20 @@ def test_it_has_at_most_12_lines(text: str) -> None:
     assert sum(max(1, math.ceil(len(line) / 80)) for line in lines) <= 12, text
     # Only a word that can be copied is wider.
     assert all(len(line) <= 80 for line in lines if "::" not in line)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.PASS])
+def test_flows_that_are_uneven_come_first_with_the_one_that_got_least(verdict: Verdict) -> None:
+    reason = "c>a got 7 % of its fair share, below the limit 50%"
+    limit = limit_of(0.5, "50% of its fair share", "share='50%' of the call")
+    even = EvennessJudgement(
+        least_share=0.07, least_flow="c>a", jain=0.6, limits=(limit,), verdict=verdict, reason=reason
+    )
+    one = direction(700.2e6).model_dump()
+    flow = FlowRecord(**one, name="c>a", sender="c", receiver="a", direction="rx", fair_bps=1e9)
+    uneven = slow().replace(evenness=even, flows=[flow])
+    for text in (failure_text(uneven, RUN), failure_details(uneven, RUN)):
+        assert (text.splitlines()[0] == f"{reason} (share='50%' of the call)") is (verdict is Verdict.FAIL)
 
 
 def test_it_says_what_how_much_why_what_to_do_and_where_the_evidence_is() -> None:
