@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +17,6 @@ from pytest_pinet.cli.command import PinetCommand, echo, say
 from pytest_pinet.cli.options import HISTORY_OPTION, has_history, print_result, write_output
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.files import is_file
-from pytest_pinet.execution.git import git
 from pytest_pinet.execution.names import quoted
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ def _drivers_of_history(what: str, history_url: str) -> list[str]:
 
 
 _RUNS = Path(".pinet") / "runs"
+_GIT_TIMEOUT_S = 10.0
 
 
 def write_mail(run: str | None, tree: Path | None, output: Path) -> None:
@@ -210,6 +211,8 @@ def _sender() -> str:
     """Return name and address of git's configuration; empty if git does not have both."""
     words = []
     for key in ("user.name", "user.email"):
-        with suppress(ConfigError):
-            words.append(" ".join(git(Path.cwd(), "config", "--get", key).stdout.split()))
+        with suppress(OSError, subprocess.SubprocessError):
+            argv = ["git", "config", "--get", key]
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=False)
+            words.append(" ".join(done.stdout.split()))
     return f"{words[0]} <{words[1]}>" if len(words) == 2 and all(words) else ""

@@ -65,17 +65,17 @@ def reason(error: Exception) -> str:
 
 def cache_home() -> Path:
     """Return the folder of the user's caches: ``$XDG_CACHE_HOME``, by default ``~/.cache``."""
-    return _home("XDG_CACHE_HOME", ".cache")
+    return _home(os.environ.get("XDG_CACHE_HOME"), ".cache")
 
 
 def state_home() -> Path:
     """Return the folder of what programs of the user keep: ``$XDG_STATE_HOME``, by default ``~/.local/state``."""
-    return _home("XDG_STATE_HOME", ".local/state")
+    return _home(os.environ.get("XDG_STATE_HOME"), ".local/state")
 
 
-def _home(variable: str, usual: str) -> Path:
+def _home(named: str | None, usual: str) -> Path:
     # The XDG specification requires to ignore a path that is not absolute.
-    found = Path(os.environ.get(variable, ""))
+    found = Path(named or "")
     return found if found.is_absolute() else Path.home() / usual
 
 

@@ -26,9 +26,10 @@ ALIKE_S = 1.5
 EARLIER_S = 30.0
 # Runs are alike if the traffic before them differs by less than a factor of about 1.4; less than this (s) is none.
 LIKE_S = 3.0
-# Places differ if this many runs or more show it, with this probability of error on both sides together.
+# Places differ if this many runs or more show it, with this probability of error on both sides together. It is low,
+# since a baseline has many places, and a step that is none moves all verdicts.
 RUNS_OF_PLACE = 3
-ERROR = 0.01
+ERROR = 0.001
 # The lowest standard deviation of a difference between two connections of one run.
 FLOOR = 0.0035
 # The first connections of link-ups say little if they differ by this factor more than the second ones of so many runs.
