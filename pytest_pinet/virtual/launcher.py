@@ -217,9 +217,8 @@ def _print_progress(what: str) -> None:
     sys.stderr.write(f"{what}\n")
 
 
-def _start_clean(lab: Lab, runtime: Runtime, image: str | None, keep: bool) -> None:
-    """Remove leftovers of an earlier lab, then start this one. If the start fails, remove its processes too."""
-    # A slow answer does not mean that a lab is dead which other runs use.
+def _require_unused(runtime: Runtime) -> None:
+    """Protect a lab that other runs use: a slow answer does not mean that it is dead. Raises LabError."""
     runs = runtime.runs()
     state = runtime.read_json("state.json")
     if runs and state is not None and _is_whole(state):
@@ -228,6 +227,11 @@ def _start_clean(lab: Lab, runtime: Runtime, image: str | None, keep: bool) -> N
             f"{len(runs)} {'run uses' if len(runs) == 1 else 'runs use'} it",
             "try again when this machine is less busy, or stop the lab and these runs by `pinet lab down`",
         )
+
+
+def _start_clean(lab: Lab, runtime: Runtime, image: str | None, keep: bool) -> None:
+    """Remove leftovers of an earlier lab, then start this one. If the start fails, remove its processes too."""
+    _require_unused(runtime)
     check_commands()
     root = as_root()
     spec = spec_of(lab)
@@ -260,16 +264,7 @@ def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep:
         return process
 
     def wait(found: Callable[[], _T | None], what: str, process: subprocess.Popen[bytes]) -> _T:
-        while (value := found()) is None:
-            ended = process.poll()
-            if ended is not None or time.monotonic() > deadline:
-                why = f"{UP_TIMEOUT_S:g} s passed" if ended is None else f"the process exited with {ended}"
-                raise CoordinatorError(
-                    f"the virtual lab did not start: it waited for {what}, but {why}",
-                    f"look at the logs in {runtime.path}",
-                )
-            time.sleep(_POLL_S)
-        return value
+        return _await(found, what, process, runtime, deadline)
 
     directory = runtime.path / "coordinator"
     directory.mkdir(exist_ok=True)
@@ -329,6 +324,21 @@ def _spawn(runtime: Runtime, name: str, argv: list[str], directory: Path) -> sub
         )
     _CHILDREN.append(process)
     return process
+
+
+def _await(
+    found: Callable[[], _T | None], what: str, process: subprocess.Popen[bytes], runtime: Runtime, deadline: float
+) -> _T:
+    """Wait until ``found`` returns a value. Raises CoordinatorError if the process ends or the deadline passes."""
+    while (value := found()) is None:
+        ended = process.poll()
+        if ended is not None or time.monotonic() > deadline:
+            why = f"{UP_TIMEOUT_S:g} s passed" if ended is None else f"the process exited with {ended}"
+            raise CoordinatorError(
+                f"the virtual lab did not start: it waited for {what}, but {why}", f"look at the logs in {runtime.path}"
+            )
+        time.sleep(_POLL_S)
+    return value
 
 
 def _daemon_answers(runtime: Runtime) -> bool:
