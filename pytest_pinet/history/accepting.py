@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import statistics
 from collections import Counter
@@ -177,27 +176,20 @@ def _place(point: Point, one: ConnectionRecord, ups: int = 0) -> RunPlace:
 
 
 def figure_of(baseline: Baseline) -> Bitrate:
-    """Return the mean of all connections as they are at the first place, each weighted by what it adds.
+    """Return the mean over the days, of the mean of each day, of what its connections are at the first place.
 
-    A low run has more connections until it is judged. Where link-ups differ, each link-up counts once, else each
-    connection; days count in the same way. The weights are inverse variances of nested levels (Searle, Variance
-    Components, 3.6). The mean, since connections may fall on two levels, and the limit applies to their long-run mean.
+    A low run has more connections until it is judged. Where the link-ups of a day differ, each of them counts once,
+    else each connection: their weights are inverse variances (Searle, Variance Components, 3.6). The mean, since
+    connections may fall on two levels, and the limit applies to their long-run mean.
     """
     alike = without_course(baseline, course_of(baseline))
     spread = day_spread(alike)
     days = []
     for of_day in grouped((place.day, (place.session, run.bps)) for place, run in alike.placed).values():
-        each = [(statistics.fmean(own), spread.sessions + spread.runs / len(own)) for own in grouped(of_day).values()]
-        mean, of_mean = _weighted(each)
-        days.append((mean, spread.days + of_mean))
-    return Bitrate(float(round(_weighted(days)[0])))
-
-
-def _weighted(means: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return the mean of means, each with its variance, and the variance of this mean."""
-    weights = [1 / max(of_mean, _LEAST_VARIANCE) for _, of_mean in means]
-    total = math.fsum(weights)
-    return math.fsum(mean * weight for (mean, _), weight in zip(means, weights, strict=True)) / total, 1 / total
+        link_ups = grouped(of_day).values()
+        weights = [1 / max(spread.sessions + spread.runs / len(own), _LEAST_VARIANCE) for own in link_ups]
+        days.append(statistics.fmean(map(statistics.fmean, link_ups), weights))
+    return Bitrate(float(round(statistics.fmean(days))))
 
 
 def _is_good(point: Point, lower: bool) -> bool:

@@ -182,7 +182,7 @@ def test_a_link_up_counts_once_in_the_value() -> None:
     """A low link-up has more connections: its run takes longer to be judged."""
     low = several(moved(day(5), hours=1), ((1, 0, 841), (2, 3, 841), (3, 6, 841)))
     high = several(with_result(day(5), link_up="9"), ((1, 0, 941),))
-    assert accepted([*nights(5), high, low]).baseline.value.bps == pytest.approx((6 * 941.1 + 841) / 7 * 1e6, rel=1e-3)
+    assert accepted([*nights(5), high, low]).baseline.value.bps == pytest.approx((5 * 941.1 + 891) / 6 * 1e6, rel=1e-3)
 
 
 def test_the_link_up_of_a_suspicion_is_one_of_its_own() -> None:

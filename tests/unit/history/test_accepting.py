@@ -35,7 +35,8 @@ def baseline(seed: int, shared: bool) -> Baseline:
 @pytest.mark.parametrize("shared", [False, True], ids=["each connection is low by itself", "a low boot stays low"])
 def test_low_runs_that_took_longer_do_not_move_the_value(shared: bool) -> None:
     found = fmean(figure_of(baseline(seed, shared)).bps for seed in SEEDS) / 1e6
-    assert found == pytest.approx(0.8 * HIGH + 0.2 * LOW, rel=0.007)
+    # If each run counted once, the value of single low connections would be 1.8 % too high.
+    assert found == pytest.approx(0.8 * HIGH + 0.2 * LOW, rel=0.01)
 
 
 def test_days_that_differ_count_alike_whatever_their_number_of_connections() -> None:
