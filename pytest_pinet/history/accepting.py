@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections import Counter
@@ -17,7 +18,7 @@ from pytest_pinet.history.differences import identity, is_dirty
 from pytest_pinet.history.drift import course_of as course_of_series
 from pytest_pinet.history.points import Point, Trend
 from pytest_pinet.judge.baseline import LEAST_RUNS, RUNS_OF_PLACE, Baseline, RunPlace, course_of, without_course
-from pytest_pinet.judge.days import days_for_tolerance
+from pytest_pinet.judge.days import day_spread, days_for_tolerance
 from pytest_pinet.judge.starts import Started, shows_level
 from pytest_pinet.model.figures import Better
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance, amount
@@ -36,6 +37,8 @@ _UNCHANGED = (Verdict.MARGINAL, Verdict.FAIL, Verdict.INCONCLUSIVE)
 _CONNECTIONS = 10
 # Levels that differ by less are the same one.
 _SAME_LEVEL = 0.01
+# The lowest relative variance of a mean: no weight is infinite.
+_LEAST_VARIANCE = 1e-8
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -127,7 +130,8 @@ def candidate(
         sessions=_sessions_of(places),
         where=Where(""),
     )
-    missing = days_for_tolerance(accepted.baseline(trend.kind), tolerance)
+    own = accepted.baseline(trend.kind)
+    missing = days_for_tolerance(without_course(own, course_of(own)), tolerance)
     return Candidate(trend.figure, accepted, "", refused, len(days), missing, tolerance)
 
 
@@ -173,15 +177,27 @@ def _place(point: Point, one: ConnectionRecord, ups: int = 0) -> RunPlace:
 
 
 def figure_of(baseline: Baseline) -> Bitrate:
-    """Return the mean of the days, of the link-ups of each day, of what their connections are at the first place.
+    """Return the mean of all connections as they are at the first place, each weighted by what it adds.
 
-    The mean, since connections may fall on two levels, and the limit applies to their long-run mean. A link-up counts
-    once, since one on a lower level has more connections: its runs take longer to be judged.
+    A low run has more connections until it is judged. Where link-ups differ, each link-up counts once, else each
+    connection; days count in the same way. The weights are inverse variances of nested levels (Searle, Variance
+    Components, 3.6). The mean, since connections may fall on two levels, and the limit applies to their long-run mean.
     """
-    alike = without_course(baseline, course_of(baseline)).placed
-    days = grouped((place.day, (place.session, run.bps)) for place, run in alike)
-    means = [statistics.fmean(map(statistics.fmean, grouped(own).values())) for own in days.values()]
-    return Bitrate(float(round(statistics.fmean(means))))
+    alike = without_course(baseline, course_of(baseline))
+    spread = day_spread(alike)
+    days = []
+    for of_day in grouped((place.day, (place.session, run.bps)) for place, run in alike.placed).values():
+        each = [(statistics.fmean(own), spread.sessions + spread.runs / len(own)) for own in grouped(of_day).values()]
+        mean, of_mean = _weighted(each)
+        days.append((mean, spread.days + of_mean))
+    return Bitrate(float(round(_weighted(days)[0])))
+
+
+def _weighted(means: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the mean of means, each with its variance, and the variance of this mean."""
+    weights = [1 / max(of_mean, _LEAST_VARIANCE) for _, of_mean in means]
+    total = math.fsum(weights)
+    return math.fsum(mean * weight for (mean, _), weight in zip(means, weights, strict=True)) / total, 1 / total
 
 
 def _is_good(point: Point, lower: bool) -> bool:

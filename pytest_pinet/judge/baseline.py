@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, median
 from typing import NamedTuple
 
 from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.spread import UNKNOWN, Noise
-from pytest_pinet.judge.statistics import logarithms, student, variance
+from pytest_pinet.judge.statistics import logarithms, robust_sd, student, variance
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
 
@@ -31,13 +31,15 @@ RUNS_OF_PLACE = 3
 ERROR = 0.01
 # The lowest standard deviation of a difference between two connections of one run.
 FLOOR = 0.0035
-
+# The first connections of link-ups say little if they differ by this factor more than the second ones of so many runs.
+RESTLESS = 3.0
+RESTLESS_RUNS, RESTLESS_DAYS = 12, 3
 
 _Place = tuple[int, int, int]
 
 
 class Step(NamedTuple):
-    """A place of a baseline, and by how much its connections lie above the first ones (a logarithm)."""
+    """A place of a baseline, and by how much its connections lie above the first place (a logarithm)."""
 
     number: int
     traffic_before_s: float
@@ -45,7 +47,7 @@ class Step(NamedTuple):
 
 
 class Counterpart(NamedTuple):
-    """By how much the counterpart lies above the first connections.
+    """By how much the counterpart lies above the first place.
 
     ``beyond``: the baseline has none so late, or so early; ``before``: so early.
     """
@@ -57,9 +59,14 @@ class Counterpart(NamedTuple):
 
 @dataclass(frozen=True)
 class Course:
-    """The places of a baseline. ``usual`` has a step for each number since the link-up and traffic before it."""
+    """The places of a baseline. ``usual`` has a step for each number since the link-up and traffic before it.
+
+    ``restless``: the first connections of link-ups differ far more from each other than later ones, as where a link
+    saves energy until it is used. Then only later ones count.
+    """
 
     usual: tuple[Step, ...] = ()
+    restless: bool = False
 
     @property
     def is_flat(self) -> bool:
@@ -111,20 +118,41 @@ def course_of(baseline: Baseline) -> Course:
         before_s[key] = min(place.traffic_before_s, before_s.get(key, place.traffic_before_s))
     if not runs:
         return Course()
+    restless = _is_restless(runs)
+    if restless:
+        before_s = {key: value for key, value in before_s.items() if key[0] > 1}
+        runs = [(day, {key: value for key, value in one.items() if key in before_s}) for day, one in runs]
     first = min(before_s, key=lambda key: (before_s[key], key))
     # Places without a run in common are paired by their day: a test is not always the first one of its run.
     of_days = [_means(own) for own in grouped(runs).values()]
-    apart = {key: _apart(key, first, [one for _, one in runs]) for key in before_s}
-    apart |= {key: _apart(key, first, of_days) for key, own in apart.items() if len(own) < RUNS_OF_PLACE}
-    known = {key: own for key, own in apart.items() if key == first or len(own) >= RUNS_OF_PLACE}
-    freedom = sum(len(own) - 1 for key, own in known.items() if key != first)
-    squares = math.fsum(variance(own) * (len(own) - 1) for own in known.values() if len(own) > 1)
-    sd = max(math.sqrt(squares / freedom), FLOOR) if freedom else math.inf
-    steps = []
-    for key, own in known.items():
-        above, least = fmean(own), student(1 - ERROR / 2, max(freedom, 1)) * sd / math.sqrt(len(own))
-        steps.append(Step(key[0], before_s[key], above if abs(above) > least else 0.0))
-    return Course(tuple(steps))
+    apart = _apart(first, before_s, [one for _, one in runs])
+    by_day = _apart(first, before_s, of_days)
+    apart |= {key: by_day[key] for key, own in apart.items() if len(own.runs) < RUNS_OF_PLACE}
+    later = {key: own for key, own in apart.items() if key != first and len(own.runs) >= RUNS_OF_PLACE}
+    freedom = sum(len(own.runs) - 1 for own in later.values())
+    squares = math.fsum(variance(own.runs) * (len(own.runs) - 1) for own in later.values())
+    sd = max(math.sqrt(squares / freedom), FLOOR) if freedom else 0.0
+    steps = [Step(first[0], before_s[first], 0.0)]
+    for key, own in later.items():
+        above, of_mean = fmean(own.runs), sd**2 * own.leverage + own.of_first
+        certain = abs(above) > student(1 - ERROR / 2, freedom) * math.sqrt(of_mean)
+        steps.append(Step(key[0], before_s[key], above if certain else 0.0))
+    return Course(tuple(steps), restless)
+
+
+def _is_restless(runs: Iterable[tuple[str, Mapping[_Place, float]]]) -> bool:
+    """Return whether the first connections of link-ups differ far more from each other than the second ones.
+
+    Only runs with both count: a run whose first connection is unlike the others has more connections. The deviations
+    are robust, since a link may have two levels.
+    """
+    numbered = [(day, {number: value for (number, *_), value in reversed([*one.items()])}) for day, one in runs]
+    both = [(day, one[1], one[2]) for day, one in numbered if 1 in one and 2 in one]
+    if len(both) < RESTLESS_RUNS or len({day for day, *_ in both}) < RESTLESS_DAYS:
+        return False
+    _, *ends = zip(*both, strict=True)
+    first, second = (robust_sd(values, median(values)) for values in ends)
+    return first > RESTLESS * max(second, FLOOR)
 
 
 def _means(runs: Iterable[Mapping[_Place, float]]) -> dict[_Place, float]:
@@ -133,18 +161,57 @@ def _means(runs: Iterable[Mapping[_Place, float]]) -> dict[_Place, float]:
     return {key: fmean(values) for key, values in each.items()}
 
 
-def _apart(key: _Place, first: _Place, both: Iterable[Mapping[_Place, float]]) -> list[float]:
-    """Return by how much a place lies above the first one, wherever both were measured."""
-    return [one[key] - one[first] for one in both if first in one and key in one]
+class _Apart(NamedTuple):
+    """By how much a place lies above the first one, in each run where both were measured.
+
+    The variance of their mean is that of ``runs`` times ``leverage``, plus ``of_first``.
+    """
+
+    runs: list[float]
+    leverage: float
+    of_first: float
+
+
+def _apart(first: _Place, places: Iterable[_Place], both: Sequence[Mapping[_Place, float]]) -> dict[_Place, _Apart]:
+    """Return by how much each place lies above the first one.
+
+    A run with a low first connection has more later ones. So later connections are compared with the first one of their
+    run as far as they share its deviation from all first ones, which the slope of a regression says: choosing runs by
+    their first connection does not change the slope. If no place has such runs on both sides of the mean, the
+    difference within each run counts.
+    """
+    pairs = {key: [(one[first], one[key]) for one in both if first in one and key in one] for key in places}
+    firsts = [one[first] for one in both if first in one]
+    middle = fmean(firsts)
+    # A place whose runs all have lower first connections than the mean does not tell.
+    around = [own for key, own in pairs.items() if key != first and own and min(own)[0] <= middle <= max(own)[0]]
+    middles = [tuple(map(fmean, zip(*own, strict=True))) for own in around]
+    each = [(x - mid[0], y - mid[1]) for own, mid in zip(around, middles, strict=True) for x, y in own]
+    squares = math.fsum(x * x for x, _ in each)
+    slope = min(max(math.fsum(x * y for x, y in each) / squares, 0.0), 1.0) if squares else 1.0
+    of_first = (1 - slope) ** 2 * variance(firsts) / len(firsts) if len(firsts) > 1 else 0.0
+    found = {}
+    for key, own in pairs.items():
+        runs = [y - middle - slope * (x - middle) for x, y in own]
+        beside = fmean([x - middle for x, _ in own]) if own else 0.0
+        leverage = 1 / max(len(own), 1) + (beside**2 / squares if squares else 0.0)
+        found[key] = _Apart(runs, leverage, of_first)
+    return found
 
 
 def without_course(baseline: Baseline, course: Course) -> Baseline:
-    """Return the baseline as if each of its connections were at the first place."""
-    places = tuple(place for place, _ in baseline.placed)
-    there = [course.counterpart(place.number, place.traffic_before_s) for place in places]
+    """Return the baseline as if each of its connections were at the first place, without restless ones."""
+    calm = _without_restless(baseline, course.restless)
+    there = [course.counterpart(place.number, place.traffic_before_s) for place in calm.places]
     factors = [math.exp(-one.above) if one else 1.0 for one in there]
-    runs = tuple(Bitrate(run.bps * by) for (_, run), by in zip(baseline.placed, factors, strict=True))
-    return replace(baseline, runs=runs, places=places)
+    runs = tuple(Bitrate(run.bps * by) for run, by in zip(calm.runs, factors, strict=True))
+    return replace(calm, runs=runs)
+
+
+def _without_restless(baseline: Baseline, restless: bool) -> Baseline:
+    """Return the baseline without values that are 0, and without the first connections of link-ups if restless."""
+    placed = [(place, run) for place, run in baseline.placed if place.number > 1 or not restless]
+    return replace(baseline, runs=tuple(run for _, run in placed), places=tuple(place for place, _ in placed))
 
 
 # With fewer runs, the noise of the unchanged link is not known.

@@ -110,11 +110,15 @@ class Against:
 
 
 class _Like(NamedTuple):
-    """A connection with a value: the values as they would be at the first place of the baseline."""
+    """A connection with a value: the values as they would be at the first place of the baseline.
+
+    ``after_link``: the run took the link down and up before it.
+    """
 
     connection: Connection
     reading: Level
     there: Counterpart
+    after_link: bool
 
 
 @dataclass(frozen=True)
@@ -224,6 +228,7 @@ def decide(
     starts = [start_of(one) for one in connections]
     shown = [one for one, shows in zip(connections, shows_level(starts), strict=True) if shows and read(one)]
     alike = _alike(shown, against.course)
+    restless = bool(shown) and against.course.restless and all(one.number == 1 for one in shown)
     usable = [one for one in alike if not one.there.before]
     spent = math.fsum(one.traffic_seconds for one in connections)
     start_s = max((one.slow_s for one in starts), default=0.0)
@@ -260,7 +265,7 @@ def decide(
         if len(stood) >= STANDSTILLS:
             why = f"the traffic stood still {len(stood)} times, for up to {max(stood):.1f} s"
             return replace(known, outcome=Verdict.FAIL, why=why)
-        if not moved and standing.passes(error_rate, profile, more):
+        if not moved and not restless and standing.passes(error_rate, profile, more):
             return _explained(replace(known, outcome=Verdict.PASS), against.words)
         if (not moved or standing.early < 0) and standing.fails(error_rate, profile, more):
             return _explained(replace(known, outcome=Verdict.FAIL), against.words)
@@ -269,7 +274,8 @@ def decide(
             undecided = replace(known, outcome=Verdict.INCONCLUSIVE)
             return _explained(undecided, against.words, too_few=standing.n < profile.fails_after)
         suspect = standing.n >= profile.fails_after - 1 and standing.mostly_below
-        fresh = Fresh.LINK if suspect and not _had_link(own) else Fresh.CONNECTION
+        had_link = any(one.fresh is not Fresh.CONNECTION for one in shown)
+        fresh = Fresh.LINK if suspect and not had_link else Fresh.CONNECTION
         return _explained(replace(known, next_fresh=fresh), against.words)
 
     # Earlier connections than the baseline has may be lower: a link passes with them, but their level makes none fail.
@@ -280,6 +286,8 @@ def decide(
     why = f"none of {len(connections)} attempts gave a value" if connections else "nothing was measured yet"
     if not all(one.ended for one in starts):
         why = f"{why}: the start lasted longer than the connections"
+    elif restless:
+        why = "only first connections of link-ups were measured, which say little on this link: see its baseline"
     elif shown:
         last = shown[-1]
         had_s = (last.traffic_before_s or 0.0) + last.traffic_seconds
@@ -316,14 +324,16 @@ def _half(spread: Spread, error_rate: float) -> float:
 
 
 def _alike(connections: Sequence[Connection], course: Course) -> list[_Like]:
-    """Return the connections that have a counterpart in the baseline."""
-    found = []
+    """Return the connections that have a counterpart in the baseline, without restless ones if there are others."""
+    calm = course.restless and any(one.number != 1 for one in connections)
+    found, after_link = [], False
     for one in connections:
+        after_link = after_link or one.fresh is not Fresh.CONNECTION
         reading, there = read(one), course.counterpart(one.number, one.traffic_before_s)
-        if reading and there:
+        if reading and there and not (calm and one.number == 1):
             by = math.exp(-there.above)
             own = reading._replace(mean=reading.mean * by, level=reading.level * by)
-            found.append(_Like(one, own, there))
+            found.append(_Like(one, own, there, after_link))
     return found
 
 
@@ -355,7 +365,7 @@ def _stand(usable: Sequence[_Like], limit: Bitrate, noise: Noise, fresh_link: bo
     level = spread_of([_log(r.level, limit) for r in readings], [r.own for r in readings], noise, shared, zone)
     means = [_log(r.mean, limit) for r in readings]
     # A single connection on the fresh link-up may be high by chance, so all connections since then count.
-    first = next((at for at, one in enumerate(usable) if one.connection.fresh is not Fresh.CONNECTION), len(usable))
+    again = math.fsum(mean for mean, one in zip(means, usable, strict=True) if one.after_link)
     disturbances = [r.disturbed and not _is_little(one.connection, r) for one, r in zip(usable, readings, strict=True)]
     return _Standing(
         level=level,
@@ -366,7 +376,7 @@ def _stand(usable: Sequence[_Like], limit: Bitrate, noise: Noise, fresh_link: bo
         undisturbed=math.fsum(mean for mean, bad in zip(means, disturbances, strict=True) if not bad),
         below=sum(mean < 0 for mean in means),
         disturbed=sum(disturbances),
-        outlasted=not fresh_link or math.fsum(means[first:]) < 0,
+        outlasted=not fresh_link or again < 0,
         early=math.fsum(mean for mean, one in zip(means, usable, strict=True) if not one.there.beyond),
     )
 
@@ -412,7 +422,7 @@ def _on_levels(
         one_draw=not each and (levels.proven or levels.misses_one(own.n, best.lower > 0)),
         undisturbed=plausible[0].mean if standing.undisturbed or not standing.disturbed else 0.0,
         below=own.n if plausible[0].mean < 0 else 0,
-        outlasted=standing.outlasted or (plausible[0].mean < 0 and _had_link(usable)),
+        outlasted=standing.outlasted or (plausible[0].mean < 0 and any(one.after_link for one in usable)),
     )
     return found_standing, text, is_other_share(best.lower, of, levels, error_rate)
 
@@ -436,10 +446,6 @@ def _is_little(one: Connection, reading: Level) -> bool:
     events = math.fsum(e.seconds for e in one.events if e.kind is not EventKind.SLOW_START)
     lost_s = max(events, math.fsum(dip.seconds for dip in reading.dips))
     return lost_s < LITTLE * one.traffic_seconds
-
-
-def _had_link(usable: Sequence[_Like]) -> bool:
-    return any(one.connection.fresh is not Fresh.CONNECTION for one in usable)
 
 
 def _log(bps: float, limit: Bitrate) -> float:

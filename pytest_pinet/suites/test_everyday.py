@@ -22,6 +22,11 @@ def is_wireless(link: Link) -> bool:
     return link.combination.dut.interface.nic.wireless
 
 
+def is_emulated(link: Link) -> bool:
+    """Return whether no part of the line rate can be expected: an emulated processor is slower than any link."""
+    return link.combination.dut.node.is_emulated
+
+
 @FAST
 @EACH_WAY
 @pytest.mark.pinet(min="90% of published")
@@ -64,14 +69,15 @@ def test_latency(link: Link, gate: Gate, load: str | None) -> None:
 @STANDARD
 def test_idle(link: Link, gate: Gate) -> None:
     """Leaves the link idle, then sends: lost pings (raspberrypi/linux 6855), a frozen receiver (7304)."""
-    loss, first = ("1%", None) if is_wireless(link) else ("0%", "10%")
-    gate.idle(link, idle_loss=loss, first_answer="1 s", first_second=first)
+    wireless = is_wireless(link)
+    first = None if wireless or is_emulated(link) else "10%"
+    gate.idle(link, idle_loss="1%" if wireless else "0%", first_answer="1 s", first_second=first)
 
 
 @STANDARD
 def test_recovery(link: Link, gate: Gate) -> None:
     """Replugs the cable at the far end five times: no traffic afterwards (raspberrypi/linux 7200)."""
-    gate.recovery(link, count=5, goodput="10%")
+    gate.recovery(link, count=5, goodput="0%" if is_emulated(link) else "10%")
 
 
 @STANDARD

@@ -90,7 +90,8 @@ def test_harder_links_are_judged_right_with_eight_days(link: str, wrong: int) ->
 
 @pytest.mark.parametrize("link", ["s2", "AR(1) 0.98, 3 %"])
 def test_rough_links_are_decided_nearly_as_often_as_by_the_ideal_rule(link: str) -> None:
-    cell = trial(link, "5", "pinet, 8 days", GATES, seed=2)
+    # 7 % stay undecided on s2; of 20 gates, chance makes that 20 %.
+    cell = trial(link, "5", "pinet, 8 days", 4 * GATES, seed=2)
     assert cell.wrong == 0
     assert cell.percent(Ending.INCONCLUSIVE) <= ideal(link, "5", 8) + 15
 

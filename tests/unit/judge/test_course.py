@@ -37,7 +37,9 @@ def baseline(runs: Sequence[Sequence[float]], places: Sequence[tuple[int, int]] 
 WITH_THREE = baseline([FIRST_LOW] * 6)
 
 
-def gated(rates: Sequence[float], own: Baseline, begin: int = 1, before_s: int = 0) -> tuple[Ruling, int]:
+def gated(
+    rates: Sequence[float], own: Baseline, begin: int = 1, before_s: int = 0, plan: GatePlan = PLAN
+) -> tuple[Ruling, int]:
     """Gate a link whose connections have these rates, the last one for ever. Return the ruling and their number."""
     connections: list[Connection] = []
     wanted: Fresh | None = Fresh.CONNECTION
@@ -48,7 +50,7 @@ def gated(rates: Sequence[float], own: Baseline, begin: int = 1, before_s: int =
         connections.append(replace(one, number=number, traffic_before_s=before_s + 3.0 * len(connections)))
         goodput = Bitrate(sum(one.goodput.bps for one in connections) / len(connections))
         oracle = Oracle(Bitrate.mbps(1e5), "none")
-        ruling = rule_on(connections, goodput, goodput, oracle, ANY_TOLERANCE, PLAN, Reference(UNKNOWN, own))
+        ruling = rule_on(connections, goodput, goodput, oracle, ANY_TOLERANCE, plan, Reference(UNKNOWN, own))
         wanted = ruling.wanted
     return ruling, len(connections)
 
@@ -136,3 +138,42 @@ def test_the_counterpart_has_the_same_number_and_as_much_traffic_before_it(
     found = course.counterpart(*place)
     assert found is not None
     assert found.above == course.usual[above].above
+
+
+FIRST = (744, 798, 750, 741, 760, 744, 771, 755, 743, 790, 746, 762)
+RESTLESS = baseline([(first, 800.0, 799.0) for first in FIRST], ((1, 0), (2, 3), (3, 6)))
+
+
+def test_first_connections_that_differ_far_more_than_later_ones_decide_nothing() -> None:
+    """The link saves energy in its first seconds: a lucky first connection hides a slower build."""
+    assert course_of(RESTLESS).restless
+    own = replace(RESTLESS, figure=Bitrate.mbps(800))
+    for rates, end in (([798.0, 800.0], (Verdict.PASS, 2)), ([735.0, 800.0], (Verdict.PASS, 2))):
+        ruling, count = gated(rates, own)
+        assert (ruling.judgement.verdict, count) == end
+    # Also after the link-up of a suspicion, and if later places differ.
+    throttled = baseline([(first, 800.0, 776.0) for first in FIRST], ((1, 0), (2, 3), (3, 6)))
+    for rates, same in (([760.0, 760.0, 798.0, 760.0], own), ([760.0, 737.0, 798.0, 760.0], throttled)):
+        ruling, count = gated([798 * 0.95, *rates], replace(same, figure=Bitrate.mbps(800)))
+        assert (ruling.judgement.verdict, count) == (Verdict.FAIL, 5)
+    # No budget is left for another connection.
+    short = replace(PLAN, profile=replace(PLAN.profile, budget_s=PLAN.profile.connection_s))
+    ruling, _ = gated([860.0], own, plan=short)
+    assert ruling.judgement.verdict is Verdict.INCONCLUSIVE
+    assert "only first connections of link-ups were measured" in ruling.judgement.reason
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        # Later connections are on one of two levels by chance, but too few to tell.
+        [(first, *[800.0] * (day < 11)) for day, first in enumerate((800, 760, 800, 760, 760, 800) * 2)],
+        # First connections are on two levels, and seldom on the lower one.
+        [(first, 800.0, 801.0) for first in (800, 801, 799, 760, 800, 801, 760, 800, 801, 799, 800, 801)],
+        # All connections of a day share its level.
+        [(level, level + 1, level - 1) for level in FIRST],
+        [(first, 800.0, 801.0) for first in (752, 751, 753, 752, 750, 752) * 2],
+    ],
+)
+def test_first_connections_count_unless_they_alone_differ(runs: list[tuple[float, ...]]) -> None:
+    assert not course_of(baseline(runs, ((1, 0), (2, 3), (3, 6)))).restless
