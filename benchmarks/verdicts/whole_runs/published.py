@@ -52,7 +52,7 @@ def section(width: int) -> str:
         endings=", ".join(f"{number} {ending}" for ending, number in endings.most_common()),
         missed=sum(one["missed"] for one in found),
         all=len(found),
-        seed=found[0]["seed"],
+        seed=" or ".join(sorted({str(one["seed"]) for one in found})),
         gates=min(one["gates"] + sum(one["apart"].values()) for one in found),
     )
     rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
