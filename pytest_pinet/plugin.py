@@ -116,15 +116,19 @@ def pytest_configure(config: pytest.Config) -> None:
         try:
             pinet_session(config)
         except ConfigError as error:
-            # Nothing is measured, and an empty report would look like success.
-            directory = config.getoption("allure_report_dir", None)
-            if directory and not hasattr(config, "workerinput"):
-                from pytest_pinet.errors import ConfigError
-                from pytest_pinet.report.allure.run_files import write_global_error
-
-                with suppress(ConfigError):
-                    write_global_error(Path(directory), str(error))
+            _write_to_allure(config, str(error))
             raise pytest.UsageError(for_log(str(error))) from None
+
+
+def _write_to_allure(config: pytest.Config, mistake: str) -> None:
+    """Write the mistake into the Allure report. Nothing is measured, and an empty report would look like success."""
+    directory = config.getoption("allure_report_dir", None)
+    if directory and not hasattr(config, "workerinput"):
+        from pytest_pinet.errors import ConfigError
+        from pytest_pinet.report.allure.run_files import write_global_error
+
+        with suppress(ConfigError):
+            write_global_error(Path(directory), mistake)
 
 
 def _is_used(config: pytest.Config) -> bool:

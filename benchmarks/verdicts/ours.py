@@ -11,7 +11,7 @@ from enum import StrEnum
 from benchmarks.verdicts.links import Session
 from benchmarks.verdicts.recorded import STEP_S
 from pytest_pinet.history.accepting import figure_of
-from pytest_pinet.judge.baseline import Baseline, Reference, RunPlace
+from pytest_pinet.judge.baseline import Baseline, Reference, RunPlace, course_of, without_course
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.gate import GatePlan, Ruling, rule_on
@@ -116,7 +116,7 @@ def baseline(draw: Callable[[], Session], days: int = DAYS, profile: str = "stan
     kept = [one for one, shows in zip(made, shown, strict=True) if shows]
     runs, places = tuple(one.goodput for _, one in kept), tuple(place for place, _ in kept)
     whole = Baseline(runs[0], runs, places=places)
-    return replace(whole, figure=figure_of(whole))
+    return replace(whole, figure=figure_of(without_course(whole, course_of(whole))))
 
 
 def _place(day: str, boot: str, one: Connection) -> RunPlace:

@@ -321,19 +321,21 @@ class Rounds(Boards):
         board = board_of(item)
         if board in self._items and board not in self._over:
             self._over.add(board)
-            group = self._group(board)
-            turn = 0
-            while turn < self.boots.options.most_boots and (going := _not_done(group)):
-                which = side(turn)
-                self.boots.next(which)
-                for number, one in enumerate(going):
-                    self._run(one, turn, partial(_following, going[number + 1 :], group, item))
-                turn += 1
-                if item.session.shouldstop or item.session.shouldfail:
-                    break
-            for one in group:
-                one.give_up()
+            self._measure(self._group(board), item)
         return (yield)
+
+    def _measure(self, group: Sequence[ABTestState], first: pytest.Item) -> None:
+        turn = 0
+        while turn < self.boots.options.most_boots and (going := _not_done(group)):
+            which = side(turn)
+            self.boots.next(which)
+            for number, one in enumerate(going):
+                self._run(one, turn, partial(_following, going[number + 1 :], group, first))
+            turn += 1
+            if first.session.shouldstop or first.session.shouldfail:
+                break
+        for one in group:
+            one.give_up()
 
     def _run(self, one: ABTestState, turn: int, following: Callable[[], pytest.Item]) -> None:
         """Run the test with its fixtures in this boot, without a report."""

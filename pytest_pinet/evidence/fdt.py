@@ -31,38 +31,42 @@ def read_device_tree(data: bytes) -> DeviceTree:
     if data[:4] != MAGIC:
         raise NotDeviceTree("it does not begin like a device tree")
     try:
-        total, structs, strings = struct.unpack_from(">3I", data, 4)
-        if total > len(data):
-            raise ValueError
-        found: dict[str, Mapping[str, bytes]] = {}
-        open_nodes: list[tuple[str, dict[str, bytes]]] = []
-        at = structs
-        while True:
-            (token,) = struct.unpack_from(">I", data, at)
-            at += 4
-            if token == _BEGIN_NODE:
-                name, at = _text(data, at)
-                path = f"{open_nodes[-1][0].rstrip('/')}/{name}" if open_nodes else "/"
-                open_nodes.append((path, {}))
-                if len(open_nodes) > _DEEPEST:
-                    raise ValueError
-                found[path] = MappingProxyType(open_nodes[-1][1])
-                at += -at % 4
-            elif token == _PROPERTY:
-                size, name_at = struct.unpack_from(">2I", data, at)
-                at += 8
-                if at + size > len(data):
-                    raise ValueError
-                open_nodes[-1][1][_text(data, strings + name_at)[0]] = data[at : at + size]
-                at += size + -size % 4
-            elif token == _END_NODE:
-                open_nodes.pop()
-            elif token == _END:
-                return MappingProxyType(found)
-            elif token != _NOP:
-                raise ValueError
+        return _nodes(data)
     except (struct.error, ValueError, IndexError):
         raise NotDeviceTree("it is truncated or damaged") from None
+
+
+def _nodes(data: bytes) -> DeviceTree:
+    total, structs, strings = struct.unpack_from(">3I", data, 4)
+    if total > len(data):
+        raise ValueError
+    found: dict[str, Mapping[str, bytes]] = {}
+    open_nodes: list[tuple[str, dict[str, bytes]]] = []
+    at = structs
+    while True:
+        (token,) = struct.unpack_from(">I", data, at)
+        at += 4
+        if token == _BEGIN_NODE:
+            name, at = _text(data, at)
+            path = f"{open_nodes[-1][0].rstrip('/')}/{name}" if open_nodes else "/"
+            open_nodes.append((path, {}))
+            if len(open_nodes) > _DEEPEST:
+                raise ValueError
+            found[path] = MappingProxyType(open_nodes[-1][1])
+            at += -at % 4
+        elif token == _PROPERTY:
+            size, name_at = struct.unpack_from(">2I", data, at)
+            at += 8
+            if at + size > len(data):
+                raise ValueError
+            open_nodes[-1][1][_text(data, strings + name_at)[0]] = data[at : at + size]
+            at += size + -size % 4
+        elif token == _END_NODE:
+            open_nodes.pop()
+        elif token == _END:
+            return MappingProxyType(found)
+        elif token != _NOP:
+            raise ValueError
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:

@@ -140,11 +140,7 @@ def _surplus(counts: Sequence[_Counted], wire_factor: float) -> Trouble | None:
     for cable, old, new in counts:
         came_in, went_out = new.octets_since(old)
         sent, received = cable.moved.sent, cable.moved.received
-        discards = (
-            ""
-            if old.rx_discards is None or new.rx_discards is None or new.rx_discards == old.rx_discards
-            else f" (this port discarded {new.rx_discards - old.rx_discards} frames from the node)"
-        )
+        discards = _discards(old.rx_discards, new.rx_discards)
         if sent and came_in > _most(cable.sent.sent, cable.sent.received, wire_factor):
             return Trouble(
                 f"{_mb(came_in)} came in from {cable.node} at {cable.port}, but the far end received only "
@@ -162,6 +158,12 @@ def _surplus(counts: Sequence[_Counted], wire_factor: float) -> Trouble | None:
 
 def _most(payload: int, opposite: int, wire_factor: float) -> float:
     return (1 + AGREEMENT) * wire_factor * payload + ACKNOWLEDGEMENTS * opposite + CHATTER_OCTETS
+
+
+def _discards(old: int | None, new: int | None) -> str:
+    return (
+        "" if old is None or new is None or new == old else f" (this port discarded {new - old} frames from the node)"
+    )
 
 
 def _mb(octets: int) -> str:

@@ -118,7 +118,9 @@ def candidate(
     chosen = [point for point in unchanged if id(point) in kept]
     places, runs = zip(*(one for point in chosen for one in placed[id(point)]), strict=True)
     show, found = trend.kind, Baseline(runs[0], runs, places=places)
-    value, *each = (show.quantity(show.of_rate(rate.bps)) for rate in (figure_of(found), *runs))
+    course = course_of(found)
+    figure = figure_of(without_course(found, course))
+    value, *each = (show.quantity(show.of_rate(rate.bps)) for rate in (figure, *runs))
     accepted = AcceptedBaseline(
         trend.figure,
         value,
@@ -129,8 +131,7 @@ def candidate(
         sessions=_sessions_of(places),
         where=Where(""),
     )
-    own = accepted.baseline(trend.kind)
-    missing = days_for_tolerance(without_course(own, course_of(own)), tolerance)
+    missing = days_for_tolerance(without_course(accepted.baseline(trend.kind), course), tolerance)
     return Candidate(trend.figure, accepted, "", refused, len(days), missing, tolerance)
 
 
@@ -175,14 +176,13 @@ def _place(point: Point, one: ConnectionRecord, ups: int = 0) -> RunPlace:
     return RunPlace(_day(point).isoformat(), point.boot, link_up, one.number or 1, before_s)
 
 
-def figure_of(baseline: Baseline) -> Bitrate:
-    """Return the mean over the days, of the mean of each day, of what its connections are at the first place.
+def figure_of(alike: Baseline) -> Bitrate:
+    """Return the mean over the days, of the mean of each day, of a baseline without its course.
 
     A low run has more connections until it is judged. Where the link-ups of a day differ, each of them counts once,
     else each connection: their weights are inverse variances (Searle, Variance Components, 3.6). The mean, since
     connections may fall on two levels, and the limit applies to their long-run mean.
     """
-    alike = without_course(baseline, course_of(baseline))
     spread = day_spread(alike)
     days = []
     for of_day in grouped((place.day, (place.session, run.bps)) for place, run in alike.placed).values():

@@ -115,12 +115,7 @@ def runs_of(lines: Iterable[str], where: str, refuse: Callable[[str], None]) -> 
         try:
             entry = parse_json(line)
             if number == 1:
-                if not isinstance(entry, dict) or entry.get("format") != FORMAT:
-                    raise ValueError("no heading")
-                if entry.get("version") != VERSION:
-                    raise ValueError(
-                        f"version {entry.get('version')!r}, but pytest-pinet reads {VERSION}: update pytest-pinet"
-                    )
+                _check_heading(entry)
             elif isinstance(entry, dict) and "run" in entry:
                 if run is not None:
                     yield run, points
@@ -159,6 +154,13 @@ def import_lines(
             new += store.add_all(batch)
             batch = []
     return new + store.add_all(batch), seen
+
+
+def _check_heading(entry: Any) -> None:
+    if not isinstance(entry, dict) or entry.get("format") != FORMAT:
+        raise ValueError("no heading")
+    if entry.get("version") != VERSION:
+        raise ValueError(f"version {entry.get('version')!r}, but pytest-pinet reads {VERSION}: update pytest-pinet")
 
 
 def _line(entry: dict[str, Any]) -> str:

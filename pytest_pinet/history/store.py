@@ -82,13 +82,7 @@ class MetricCourses:
             self._used[digest] = self._stored[digest]
             return _unpacked(*self._stored[digest])
         found = course_of(rates, matters)
-        drift = found.drift
-        self._used[digest] = [
-            [[one.at, one.first, one.last, one.size] for one in found.shifts],
-            None if drift is None else [drift.begin, drift.end, drift.size],
-            # A level is the same for many runs.
-            [[len(list(equal)), level] for level, equal in groupby(found.levels)],
-        ]
+        self._used[digest] = _packed(found)
         return found
 
     @property
@@ -106,6 +100,16 @@ class MetricCourses:
 def _program() -> bytes:
     """Return a digest of the program that searches. A number of its version would be forgotten one day."""
     return blake2b(b"".join(path.read_bytes() for path in SOURCES), digest_size=16).digest()
+
+
+def _packed(found: SeriesCourse) -> list[Any]:
+    drift = found.drift
+    return [
+        [[one.at, one.first, one.last, one.size] for one in found.shifts],
+        None if drift is None else [drift.begin, drift.end, drift.size],
+        # A level is the same for many runs.
+        [[len(list(equal)), level] for level, equal in groupby(found.levels)],
+    ]
 
 
 def _unpacked(

@@ -183,13 +183,7 @@ class _Course:
                 self._repeats += 1
                 self._runs.set_aside(why)
             elif found.wanted is not None:
-                self._runs.conditions.look_for_others()
-                connections = self.connections
-                one = self._runs.again(
-                    _at_least(self.sent, found.wanted_s), found.wanted if self._plan.link_ups else Fresh.CONNECTION
-                )
-                if self.ladder is not None:
-                    connections.append(one)
+                self._measure_again(found.wanted, found.wanted_s)
             else:
                 if found.verdict not in GOOD:
                     self._runs.read_rest()
@@ -225,6 +219,13 @@ class _Course:
             return ""
         why = disturbed(latest)
         return "" if why and self.full(found, [latest]) else why
+
+    def _measure_again(self, fresh: Fresh, least_s: int) -> None:
+        self._runs.conditions.look_for_others()
+        connections = self.connections
+        one = self._runs.again(_at_least(self.sent, least_s), fresh if self._plan.link_ups else Fresh.CONNECTION)
+        if self.ladder is not None:
+            connections.append(one)
 
     def _without_other_work(self, found: MeasurementJudgement) -> list[Connection] | None:
         """Return the connections, of which fewer count, if other work may explain a failure; None if it does not."""

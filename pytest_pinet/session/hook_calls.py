@@ -55,17 +55,7 @@ class HookCalls:
         """Call the hooks around one measurement. ``FACTS_KEY`` gets the machine facts that plugins return."""
         item, link, traffic = call.item, call.link, job.traffic if isinstance(job, StateComparison) else job
         self._call("pytest_pinet_before_measurement", item=item, link=link, traffic=traffic)
-        facts: dict[str, Fact] = {}
-        for plugin, found in self._call("pytest_pinet_machine_facts", item=item, link=link):
-            if not _are_facts(found):
-                self._say(
-                    f"{plugin} returned machine facts {found!r}; expected a mapping from names to text or numbers"
-                )
-                continue
-            for name in found.keys() & facts.keys():
-                self._say(f"{plugin} returned the machine fact {name!r}, which another plugin returned before")
-            facts = {**found, **facts}
-        item.stash[FACTS_KEY] = facts
+        item.stash[FACTS_KEY] = self._facts(item, link)
         error: BaseException | None = None
         try:
             yield
@@ -80,6 +70,19 @@ class HookCalls:
 
     def run_finished(self, run: RunRecord, folder: Path) -> None:
         self._call("pytest_pinet_run_finished", config=self._config, run=run, folder=folder)
+
+    def _facts(self, item: pytest.Item, link: Link) -> dict[str, Fact]:
+        facts: dict[str, Fact] = {}
+        for plugin, found in self._call("pytest_pinet_machine_facts", item=item, link=link):
+            if not _are_facts(found):
+                self._say(
+                    f"{plugin} returned machine facts {found!r}; expected a mapping from names to text or numbers"
+                )
+                continue
+            for name in found.keys() & facts.keys():
+                self._say(f"{plugin} returned the machine fact {name!r}, which another plugin returned before")
+            facts = {**found, **facts}
+        return facts
 
     def _call(self, name: str, **arguments: Any) -> list[tuple[str, Any]]:
         """Return plugin names with the values that they returned, except None. Each plugin gets its own copies."""

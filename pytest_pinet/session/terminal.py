@@ -217,20 +217,13 @@ def write_unjudged(terminal: Any, config: pytest.Config) -> None:
     Call this in ``pytest_terminal_summary``, so that they come after pytest's errors and failures. pytest's list of
     errors (``-rE``) follows, and names these tests, too.
     """
-    captured = config.option.showcapture
     if config.option.tbstyle != "no" and not getattr(config.option, "no_summary", False):
         for verdict in (Verdict.INVALID, Verdict.INCONCLUSIVE):
             reports = terminal.stats.get(verdict, [])
             if reports:
                 terminal.write_sep("=", verdict.value.upper())
             for report in reports:
-                # As pytest does for an error.
-                terminal.write_sep("_", report.head_line or "test session", yellow=True, bold=True)
-                terminal.write_line(report.longreprtext)
-                for name, content in report.sections:
-                    if captured == "all" or (captured != "no" and captured in name):
-                        terminal.write_sep("-", name)
-                        terminal.write_line(content.removesuffix("\n"))
+                _write(terminal, report, config.option.showcapture)
     _merge(terminal.stats, "error")
 
 
@@ -239,3 +232,13 @@ def _merge(stats: dict[str, list[Any]], category: str) -> None:
     for verdict, name in _CATEGORIES.items():
         if name == category and stats.get(verdict):
             stats[category] = [*stats.get(category, []), *stats[verdict]]
+
+
+def _write(terminal: Any, report: pytest.TestReport, captured: str) -> None:
+    """Write the text of a report and what the test printed, as pytest does for an error."""
+    terminal.write_sep("_", report.head_line or "test session", yellow=True, bold=True)
+    terminal.write_line(report.longreprtext)
+    for name, content in report.sections:
+        if captured == "all" or (captured != "no" and captured in name):
+            terminal.write_sep("-", name)
+            terminal.write_line(content.removesuffix("\n"))

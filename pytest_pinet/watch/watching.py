@@ -120,12 +120,7 @@ class WatchedBoard:
         elif word == "log":
             self.reads_log = rest == "yes"
         elif word == "kernel":
-            stamp = _STAMP.search(rest)
-            if stamp is None or (at := float(stamp[1])) <= (self._known_s or 0.0):
-                return []
-            self._known_s = at
-            sign = kernel_sign(rest, now_s - max(self._uptime_s - at, 0.0))
-            return [sign] if sign is not None else []
+            return self._kernel(rest, now_s)
         return self.add(parse(line), now_s, others)
 
     def add(self, samples: Sequence[Vitals], now_s: float, others: Sequence[LinkWatch] = ()) -> list[Sign]:
@@ -150,6 +145,14 @@ class WatchedBoard:
                 self.watched_s += passed
                 self.loaded_s += passed if moved >= TRAFFIC_PPS * passed else 0.0
         return signs
+
+    def _kernel(self, text: str, now_s: float) -> list[Sign]:
+        stamp = _STAMP.search(text)
+        if stamp is None or (at := float(stamp[1])) <= (self._known_s or 0.0):
+            return []
+        self._known_s = at
+        sign = kernel_sign(text, now_s - max(self._uptime_s - at, 0.0))
+        return [sign] if sign is not None else []
 
 
 class Watching:
