@@ -6,7 +6,7 @@ import os
 import struct
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import LabError
@@ -18,7 +18,7 @@ MAGIC = struct.pack("<QQ", 0x70696E65742D6578, 0x6163742D70616765)
 PAGE = 4096
 _CHUNK = 1 << 24
 _HEAD = struct.Struct("<II")
-_SNAPSHOT = struct.Struct("=4sQ")
+_WORD, _SIZE, _PIECE, _COUNT = b"SNAP", struct.Struct("=Q"), struct.Struct("=Q"), struct.Struct("=QQ")
 # Addresses of the kernel have the highest bit set. Addresses below 64 GiB are physical: QEMU 9 and later share
 # translated code between all addresses of a page, so code that also runs before the kernel has set up its address space
 # (memset) is counted there. The traffic program is above.
@@ -28,8 +28,6 @@ _START = "_text"
 _MAPPING = ("$x", "$d")
 # Code behind the end of a section of the image (vmlinux.lds.S) is no function of it, such as compiled programs of BPF.
 _ENDS = ("_etext", "_einittext", "__exittext_end", "__inittext_end")
-# The index of the traffic program. Code before the first function of the kernel has -1.
-_USER_INDEX = -2
 # Plugin and counter begin and end some instructions apart: of all together, and of each short window.
 AGREE, AGREE_EACH = 0.01, 4000
 
@@ -145,69 +143,76 @@ def _rank(function: Function) -> tuple[bool, int, int, str]:
     return (name == UNKNOWN, len(name) - len(name.lstrip("_")), len(name), name)
 
 
-def read_counts(data: bytes) -> list[dict[int, int]]:
-    """Return the counts by address of each window, as the plugin wrote them. Raises LabError if they are incomplete."""
-    found: list[dict[int, int]] = []
-    at = 0
-    while at < len(data):
-        if len(data) - at < _SNAPSHOT.size:
-            raise LabError("the counts of the exact board are incomplete")
-        word, size = _SNAPSHOT.unpack_from(data, at)
-        at += _SNAPSHOT.size
-        if word != b"SNAP" or len(data) - at < 16 * size:
-            raise LabError("the counts of the exact board are incomplete")
-        values = struct.unpack_from(f"={2 * size}Q", data, at)
-        found.append(dict(zip(values[::2], values[1::2], strict=True)))
-        at += 16 * size
-    return found
+@dataclass(frozen=True)
+class Counts:
+    """What the plugin counted. ``pieces`` has the address of each piece of code.
 
-
-class Places(dict[int, int]):
-    """The index of the function of each address, in the symbols of the results: windows run the same code.
-
-    ``kernel_at`` is the physical address of the kernel image.
+    ``windows`` has pairs for each window, packed: the number of a piece, and how many of its instructions were
+    executed.
     """
 
-    def __init__(self, results: GuestResults, kernel_at: int) -> None:
-        super().__init__()
-        self._starts = [address for address, _ in results.symbols]
-        self._offset = results.start - kernel_at
+    pieces: Sequence[int]
+    windows: Sequence[memoryview]
 
-    def __missing__(self, address: int) -> int:
-        if _PHYSICAL <= address < _KERNEL:
-            found = _USER_INDEX
-        else:
-            found = bisect_right(self._starts, address if address >= _KERNEL else address + self._offset) - 1
-        self[address] = found
+
+def read_counts(data: bytes) -> Counts:
+    """Return the counts that the plugin wrote. Raises LabError if they are incomplete."""
+    view = memoryview(data)
+
+    def part(shape: struct.Struct, size: int) -> memoryview:
+        nonlocal view
+        found, view = view[: shape.size * size], view[shape.size * size :]
+        if len(found) < shape.size * size:
+            raise LabError("the counts of the exact board are incomplete")
         return found
 
+    def size() -> int:
+        return int(_SIZE.unpack(part(_SIZE, 1))[0])
 
-def by_function(counts: Mapping[int, int], results: GuestResults, places: Places) -> dict[Function, int]:
-    """Return the counts by function."""
-    sums: dict[int, int] = defaultdict(int)
-    for address, count in counts.items():
-        sums[places[address]] += count
-    found: Counter[Function] = Counter()
-    for index, count in sums.items():
-        other = Function("", USER if index == _USER_INDEX else UNKNOWN)
-        found[results.symbols[index][1] if index >= 0 else other] += count
-    return dict(found)
+    pieces: list[int] = []
+    windows = []
+    while view:
+        if part(struct.Struct("4s"), 1) != _WORD:
+            raise LabError("the counts of the exact board are incomplete")
+        pieces += (address for (address,) in _PIECE.iter_unpack(part(_PIECE, size())))
+        windows.append(part(_COUNT, size()))
+    return Counts(pieces, windows)
 
 
-def with_functions(
-    results: GuestResults, counts: Sequence[Mapping[int, int]], kernel_at: int
-) -> tuple[ExactWindow, ...]:
-    """Return the windows with instructions and functions. Raises LabError if windows and counts differ in number."""
-    if len(counts) != len(results.windows):
+def with_functions(results: GuestResults, counts: Counts, kernel_at: int) -> tuple[ExactWindow, ...]:
+    """Return the windows with instructions and functions. ``kernel_at`` is the physical address of the kernel image.
+
+    Raises LabError if windows and counts differ in number.
+    """
+    if len(counts.windows) != len(results.windows):
         raise LabError(
             f"the machine in QEMU made {len(results.windows)} measurements, but our plugin of QEMU counted in "
-            f"{len(counts)}",
+            f"{len(counts.windows)}",
             "repeat the gate; if this stays, report it with the version of QEMU",
         )
-    found, places = [], Places(results, kernel_at)
-    for window, own in zip(results.windows, counts, strict=True):
-        functions = by_function(own, results, places)
-        found.append(replace(window, instructions=sum(functions.values()), functions=functions))
+    starts = [address for address, _ in results.symbols]
+    offset = results.start - kernel_at
+    # Behind the functions of the kernel: the traffic program, and code before the first function, which has -1.
+    functions = [*(function for _, function in results.symbols), Function("", USER), Function("", UNKNOWN)]
+
+    def place(address: int) -> int:
+        if _PHYSICAL <= address < _KERNEL:
+            return len(functions) - 2
+        return bisect_right(starts, address if address >= _KERNEL else address + offset) - 1
+
+    places = [place(address) for address in counts.pieces]
+    found = []
+    for window, own in zip(results.windows, counts.windows, strict=True):
+        sums: dict[int, int] = defaultdict(int)
+        try:
+            for piece, count in _COUNT.iter_unpack(own):
+                sums[places[piece]] += count
+        except IndexError:
+            raise LabError(f"the counts of the exact board have no piece {piece}") from None
+        by_function: Counter[Function] = Counter()
+        for index, count in sums.items():
+            by_function[functions[index]] += count
+        found.append(replace(window, instructions=sum(sums.values()), functions=dict(by_function)))
     _cross_check(found)
     return tuple(found)
 

@@ -58,9 +58,8 @@ ffff800008010000 memset
 ffff80007a000000 e1000_receive_skb\t[e1000e]
 end
 """
-COUNTS = b"".join(
-    struct.pack("=4sQ", b"SNAP", 2) + struct.pack("=4Q", 0xFFFF800008010000, 40, 0xFFFF80007A000000, count)
-    for count in (10, 60)
+COUNTS = struct.pack("=4s8Q", b"SNAP", 2, 0xFFFF800008010000, 0xFFFF80007A000000, 2, 0, 40, 1, 10) + struct.pack(
+    "=4s4Q", b"SNAP", 0, 1, 1, 60
 )
 CONFIG_TXT = b"""\
 include other.txt

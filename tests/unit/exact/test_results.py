@@ -2,7 +2,9 @@
 
 import os
 import struct
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -10,8 +12,6 @@ from pytest_pinet.errors import LabError
 from pytest_pinet.exact.results import (
     MAGIC,
     PAGE,
-    Places,
-    by_function,
     read_counts,
     read_pages,
     read_results,
@@ -44,8 +44,21 @@ def page(number: int, text: bytes) -> bytes:
     return (MAGIC + struct.pack("<II", number, len(text)) + text).ljust(PAGE, b"\0")
 
 
-def snapshot(counts: dict[int, int]) -> bytes:
-    return struct.pack("=4sQ", b"SNAP", len(counts)) + b"".join(struct.pack("=QQ", *item) for item in counts.items())
+def packed(*windows: dict[int, int]) -> bytes:
+    """Return counts by address as the plugin writes them: each window has new pieces."""
+    data, known = b"", 0
+    for counts in windows:
+        pairs = [value for pair in zip(count(known), counts.values(), strict=False) for value in pair]
+        data += struct.pack(f"=4sQ{len(counts)}Q", b"SNAP", len(counts), *counts)
+        data += struct.pack(f"=Q{len(pairs)}Q", len(counts), *pairs)
+        known += len(counts)
+    return data
+
+
+def functions_of(text: str, counts: dict[int, int]) -> Mapping[Function, int]:
+    results = read_results(text)
+    first, _ = with_functions(results, read_counts(packed(counts, {})), 0x40200000)
+    return first.functions
 
 
 def test_result_pages_are_found_in_any_order_in_sparse_memory() -> None:
@@ -110,41 +123,36 @@ def test_counts_belong_to_the_function_before_the_address() -> None:
         0xFFFF80007A000000: 30,
         0xFFFF000000000000: 2,
     }
-    results = read_results(TEXT)
-    found = by_function(counts, results, Places(results, 0x40200000))
-    assert found == {Function("", USER): 7, MEMSET: 21, RECEIVE: 30, Function("", "[unknown]"): 2}
+    assert functions_of(TEXT, counts) == {Function("", USER): 7, MEMSET: 21, RECEIVE: 30, Function("", "[unknown]"): 2}
 
 
 def test_code_behind_the_end_of_a_section_has_no_function() -> None:
     """Programs of BPF lie behind the kernel image. A function that begins where a section ends is one."""
     ends = "ffff800008010400 _etext\nffff800008020000 _sinittext\nffff800008030000 _einittext\n"
-    results = read_results(TEXT.replace("ffff80007a000000 $x", f"{ends}ffff80007a000000 $x"))
+    text = TEXT.replace("ffff80007a000000 $x", f"{ends}ffff80007a000000 $x")
     counts = {0xFFFF800008010404: 5, 0xFFFF800008030004: 7, 0xFFFF8000087F0000: 1}
-    found = by_function(counts, results, Places(results, 0x40200000))
-    assert found == {Function("", "net_rx_action"): 5, Function("", "[unknown]"): 8}
+    assert functions_of(text, counts) == {Function("", "net_rx_action"): 5, Function("", "[unknown]"): 8}
 
 
 def test_counts_at_physical_addresses_belong_to_the_kernel_image() -> None:
-    results = read_results(TEXT)
-    counts = {0x40210004: 5, 0xFFFF800008010004: 20}
-    assert by_function(counts, results, Places(results, 0x40200000)) == {MEMSET: 25}
+    assert functions_of(TEXT, {0x40210004: 5, 0xFFFF800008010004: 20}) == {MEMSET: 25}
 
 
 def test_each_window_gets_its_counts() -> None:
     results = read_results(TEXT)
-    data = snapshot({0xFFFF800008010004: 20, 0xFFFF80007A000000: 30}) + snapshot({0x5500000100: 7})
+    data = packed({0xFFFF800008010004: 20, 0xFFFF80007A000000: 30}, {0x5500000100: 7})
     first, second = with_functions(results, read_counts(data), 0x40200000)
     assert (first.instructions, dict(first.functions)) == (50, {MEMSET: 20, RECEIVE: 30})
     assert second.instructions == 7
     with pytest.raises(LabError, match="made 2 measurements, but our plugin of QEMU counted in 1"):
-        with_functions(results, read_counts(snapshot({})), 0x40200000)
+        with_functions(results, read_counts(packed({})), 0x40200000)
 
 
 def test_plugin_and_processor_must_agree() -> None:
     def check(plugin: int, processor: int) -> None:
         results = read_results(TEXT)
         windows = [replace(window, pmu_instructions=processor) for window in results.windows]
-        data = snapshot({0xFFFF80007A000000: plugin}) * len(windows)
+        data = packed(*[{0xFFFF80007A000000: plugin}] * len(windows))
         with_functions(replace(results, windows=tuple(windows)), read_counts(data), 0x40200000)
 
     # In a window of one event, they may begin and end some thousand instructions apart.
@@ -155,7 +163,15 @@ def test_plugin_and_processor_must_agree() -> None:
         check(5_090_000, 5_000_000)
 
 
-@pytest.mark.parametrize("size", [3, 12, 20])
+@pytest.mark.parametrize("size", [3, 10, 20, 30, 40])
 def test_incomplete_counts_are_an_error(size: int) -> None:
+    data = packed({1: 2, 3: 4})
+    assert size < len(data)
     with pytest.raises(LabError, match="incomplete"):
-        read_counts(snapshot({1: 2, 3: 4})[:size])
+        read_counts(data[:size])
+
+
+def test_a_count_of_an_unknown_piece_is_an_error() -> None:
+    data = struct.pack("=4s4Q", b"SNAP", 0, 1, 5, 1)
+    with pytest.raises(LabError, match="the counts of the exact board have no piece 5"):
+        with_functions(read_results(TEXT), read_counts(data + packed({})), 0x40200000)
