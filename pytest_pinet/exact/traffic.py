@@ -76,7 +76,9 @@ MORE = (
     # Shorter frames than the shortest on the cable get padding. Their odd number of octets was once a trap
     # ("hw csum failure" of 4.14.71 to 4.19 on a Raspberry Pi 3; docs/explanation/exact.md).
     *(Amount(fault, Direction.RX, 47, 64, 3) for fault in FAULTS),
-    *(Amount(event, Direction.TX, 64, 1, 3) for event in (DOWN_UP, LINK, REPLUG)),
+    # A timer of the kernel meets some of these. Of three turns, unchanged builds differed by up to 14 %.
+    *(Amount(event, Direction.TX, 64, 1, 15) for event in (DOWN_UP, LINK)),
+    Amount(REPLUG, Direction.TX, 64, 1, 3),
 )
 
 

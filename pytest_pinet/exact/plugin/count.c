@@ -282,7 +282,7 @@ static int may_leave(uint32_t word)
     return loads_or_stores || is_system;
 }
 
-static void count(struct qemu_plugin_insn *first, uint32_t length)
+static void count_piece(struct qemu_plugin_insn *first, uint32_t length)
 {
     uint32_t cell = cell_of(qemu_plugin_insn_vaddr(first), length);
     size_t chunk = cell / CELLS, place = cell % CELLS;
@@ -305,7 +305,7 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
         uint32_t word = word_of(insn);
 
         if (i + 1 == all || may_leave(word)) {
-            count(qemu_plugin_tb_get_insn(tb, first), i + 1 - first);
+            count_piece(qemu_plugin_tb_get_insn(tb, first), i + 1 - first);
             first = i + 1;
         }
         if (word == 0xd5032e1f) /* hint #0x70 */
