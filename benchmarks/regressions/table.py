@@ -261,7 +261,7 @@ ROWS = (
     Row(
         *(35, "armbian#8575", "5.15..6.16, Rock Pi S", "10 Mbit/s link carries nothing", HARDWARE),
         reason="the links of these labs keep their speed: QEMU's e1000e stays at 1000 Mbit/s whatever it advertises, "
-        "and a virtual cable negotiates nothing, so `test_speeds` is skipped",
+        "and a virtual cable negotiates nothing. `test_speeds` is then skipped",
     ),
     Row(
         *(36, "raspberrypi-net-mods#6", "1.3.1 (2021-11), Pi 4", "eth0 up 90 s later", VIRTUAL),
