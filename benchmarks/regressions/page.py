@@ -24,8 +24,8 @@ RPL#N is issue N of raspberrypi/linux.
 - Each injection was written from the words of the report by a developer who had not read the metrics.
 - "Missed" includes a verdict that blames the lab: a catch is a failure of the board (exit code 1).
 - "Not run" is no catch. Seconds are wall time of the whole command, on a machine that did other work.
-- All rows but 20 and 29 (`pinet watch`) run without the excuse for other work (`no_excuse.py`), and their controls too: the
-  lab shares a machine with other programs, which would excuse a link that is slow on purpose. In a run of yours,
+- All rows but 20 and 29 (`pinet watch`) run without the excuse for other work (`no_excuse.py`), and their controls too.
+  The lab shares a machine with other programs, which would excuse a link that is slow on purpose. In a run of yours,
   connections that other work disturbed do not count. In rows 13 and 14, traffic of more than a minute lasts a sixth of
   its time (`faster.py`).
 """
