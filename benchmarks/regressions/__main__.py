@@ -13,11 +13,12 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.regressions.bench import Bench, running
 from benchmarks.regressions.page import PAGE, written
-from benchmarks.regressions.run import CAUGHT, PASSED, Finding, folder_for, judge, judge_control, run
+from benchmarks.regressions.run import CAUGHT, PASSED, Finding, folder_for, judge, judge_control, run, when_and_what
 from benchmarks.regressions.store import Store, control_key
 from benchmarks.regressions.table import HARDWARE, ROWS, Row
 from pytest_pinet.errors import PinetError
@@ -63,7 +64,8 @@ def measure(row: Row, labs: Labs, store: Store, done: set[str], resume: bool) ->
         if key in done or (resume and store.has(key)):
             continue
         _say(f"{row.number}: {'unchanged' if unchanged else row.symptom}, {row.command}")
-        finding = _run(row, labs, unchanged)
+        day, commit = when_and_what()
+        finding = replace(_run(row, labs, unchanged), day=day, commit=commit)
         done.add(key)
         store.keep(key, finding)
         _say(f"  {finding.outcome} after {finding.seconds:.0f} s. {finding.text}")
@@ -85,27 +87,31 @@ def _run(row: Row, labs: Labs, unchanged: bool) -> Finding:
 
 
 def check(store: Store) -> int:
-    """Return the exit status: 0 if enough rows are caught and each control that ran passed."""
+    """Return the exit status: 0 if enough rows are caught and each control that ran passed.
+
+    A row whose control did not run is not caught.
+    """
     rows = [row for row in ROWS if row.where != HARDWARE]
-    caught = [row for row in rows if (found := store.row(row)) is not None and found.outcome == CAUGHT]
-    bad = [
-        row
-        for row in rows
-        if ((found := store.control(row)) is None and row in caught) or (found is not None and found.outcome != PASSED)
-    ]
+    caught = [row for row in rows if store.is_caught(row)]
+    absent = [row for row in rows if store.control(row) is None]
+    bad = [row for row in rows if (found := store.control(row)) is not None and found.outcome != PASSED]
     print(f"{len(caught)} of {len(ROWS)} reported regressions are caught; the bar is {LEAST_CAUGHT}")
     for row in rows:
         if row not in caught:
-            found = store.row(row)
-            print(f"  row {row.number} is not caught: {'it did not run' if found is None else _words(found)}")
-    for row in bad:
-        found = store.control(row)
-        print(f"  the control of row {row.number}: {'it did not run' if found is None else _words(found)}")
+            print(f"  row {row.number} is not caught: {_why_not(store.row(row), store.control(row))}")
+    for row in absent + bad:
+        print(f"  the control of row {row.number}: {_words(store.control(row))}")
     return int(len(caught) < LEAST_CAUGHT or bool(bad))
 
 
-def _words(found: Finding) -> str:
-    return f"{found.outcome} ({found.text or found.verdict})"
+def _why_not(found: Finding | None, control: Finding | None) -> str:
+    if found is None or found.outcome != CAUGHT:
+        return _words(found)
+    return f"its control {'did not run' if control is None else 'did not pass'}"
+
+
+def _words(found: Finding | None) -> str:
+    return "it did not run" if found is None else f"{found.outcome} ({found.text or found.verdict})"
 
 
 def _say(text: str) -> None:

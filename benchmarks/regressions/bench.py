@@ -117,14 +117,6 @@ class Bench:
                         return None if found == ours else found
         return None
 
-    def speed_mbps(self, node: str, interface: str = "onboard") -> int | None:
-        """Return the speed that the node's device negotiated; None while the node is off or has no link."""
-        try:
-            text = self.ssh(node, f"cat /sys/class/net/{self.device(node, interface)}/speed", boot_s=0)
-        except (LabError, subprocess.TimeoutExpired):
-            return None
-        return int(text) if text.strip().lstrip("-").isdigit() else None
-
     def address(self, nodes: Sequence[tuple[str, str]] = PAIR) -> None:
         """Switch on the board and its peer, and give them addresses."""
         self.power(True, *(node for node, _ in nodes))

@@ -274,25 +274,6 @@ def pings(bench: Bench) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def dead_at_10_mbit_s(bench: Bench) -> Iterator[None]:
-    """Nothing passes while the board's link has 10 Mbit/s."""
-    with ExitStack() as broken:
-        present = False
-
-        def step() -> None:
-            nonlocal present
-            slow = bench.speed_mbps(DUT, "pcie") == 10
-            if slow and not present:
-                broken.enter_context(rules(bench, rx="drop", tx="drop", interface="pcie"))
-            elif present and not slow:
-                broken.close()
-            present = slow
-
-        with repeated(step, _LOOK_S):
-            yield
-
-
 def reset_under_both_ways(load_s: float, gone_s: float) -> Injection:
     """After ``load_s`` of load in both directions at once the NIC resets: the link is gone for ``gone_s``."""
 

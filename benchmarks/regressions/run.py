@@ -8,9 +8,11 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +45,17 @@ class Said:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a row or its control came to, with the sentence of the result that decided it."""
+    """What a row or its control came to, with the sentence of the result that decided it.
+
+    ``day`` is the day of the run (UTC) and ``commit`` the tree that ran; empty if it is not in a repository.
+    """
 
     outcome: str
     verdict: str
     seconds: float
     text: str
+    day: str = ""
+    commit: str = ""
 
 
 def run(command: Command, lab: Path, unchanged: bool, folder: Path) -> Said:
@@ -65,15 +72,15 @@ def run(command: Command, lab: Path, unchanged: bool, folder: Path) -> Said:
     except subprocess.TimeoutExpired:
         status, output = 2, f"did not end within {DEADLINE_S:g} s"
     (folder / "output.txt").write_text(output)
-    results = _answer(status, output) if command.kind == "watch" else _results(folder)
+    results = _answer(status, output) if command.kind == "watch" else results_in(folder)
     return Said(status, tuple(results), time.monotonic() - started, "\n".join(output.splitlines()[-40:]))
 
 
 def judge(row: Row, said: Said) -> Finding:
     """Return whether a run with the symptom caught it: a failed result that names the right metric."""
-    named = [one for one in said.failures if re.search(row.names, f"{one[0]} {one[2]}", re.IGNORECASE)]
+    named = [one for one in said.failures if re.search(row.names, one[2])]
     if said.status == FAIL and named:
-        return Finding(CAUGHT, "fail", said.seconds, f"{named[0][0]}: {_first(named[0][2])}")
+        return Finding(CAUGHT, "fail", said.seconds, f"{named[0][0]}: {_sentence(named[0][2])}")
     return _no_catch(said, MISSED)
 
 
@@ -93,11 +100,19 @@ def _no_catch(said: Said, outcome: str) -> Finding:
     if worst is None:
         return Finding(LAB_ERROR if said.status else outcome, "", said.seconds, said.tail[-300:])
     lab = said.status == 2 or worst[1] == "error"
-    return Finding(LAB_ERROR if lab else outcome, worst[1], said.seconds, f"{worst[0]}: {_first(worst[2])}")
+    return Finding(LAB_ERROR if lab else outcome, worst[1], said.seconds, f"{worst[0]}: {_sentence(worst[2])}")
 
 
-def _first(text: str) -> str:
-    return text.strip().splitlines()[0][:300] if text.strip() else ""
+def _sentence(text: str) -> str:
+    """Return the whole text in one line, up to the last word that ends within 300 characters."""
+    return textwrap.shorten(text, 300, placeholder="")
+
+
+def when_and_what() -> tuple[str, str]:
+    """Return the day (UTC), and the commit of this tree; an empty commit if it is not in a repository."""
+    describe = ["git", "-C", str(HERE), "describe", "--always", "--dirty"]
+    done = subprocess.run(describe, capture_output=True, text=True, check=False)
+    return datetime.now(UTC).date().isoformat(), done.stdout.strip()
 
 
 def _argv(command: Command, lab: Path, unchanged: bool, folder: Path) -> list[str]:
@@ -126,14 +141,20 @@ def _answer(status: int, output: str) -> Sequence[tuple[str, str, str]]:
     return [("watch", words.get(status, "error"), " ".join(output.split()))]
 
 
-def _results(folder: Path) -> Sequence[tuple[str, str, str]]:
+def results_in(folder: Path) -> Sequence[tuple[str, str, str]]:
+    """Return the results of the latest run in a folder; none if it wrote no results."""
     file = folder / ".pinet" / "latest" / "results.json"
     if not file.exists():
         return []
     found: Mapping[str, Any] = json.loads(file.read_text())
-    return [
-        (r["id"], r["verdict"], " ".join([r.get("message") or "", r.get("finding") or ""])) for r in found["results"]
-    ]
+    return [(r["id"], r["verdict"], _said(r)) for r in found["results"]]
+
+
+def _said(result: Mapping[str, Any]) -> str:
+    """Return the sentence of the verdict without its advice, and why each bad boot or flap is bad."""
+    message = " ".join((result.get("message") or "").partition("\n  -> ")[0].split())
+    bad = [note for note in result.get("notes") or () if " is bad: " in note]
+    return "; ".join(filter(None, [message, result.get("finding"), *bad]))
 
 
 def folder_for(name: str) -> Path:

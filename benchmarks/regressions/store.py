@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.regressions.run import Finding
+from benchmarks.regressions.run import CAUGHT, PASSED, Finding
 from benchmarks.regressions.table import Command, Row
 
 FILE = Path(__file__).with_name("results.json")
@@ -40,6 +40,11 @@ class Store:
 
     def control(self, row: Row) -> Finding | None:
         return None if row.command is None else self._found.get(control_key(row.command))
+
+    def is_caught(self, row: Row) -> bool:
+        """Return whether the row is caught, and its control passed."""
+        found, control = self.row(row), self.control(row)
+        return bool(found and control and found.outcome == CAUGHT and control.outcome == PASSED)
 
     def keep(self, key: str, finding: Finding) -> None:
         """Add a finding and write the file, to which another run may have added findings."""

@@ -23,30 +23,31 @@ from pytest_pinet.traffic import echoes
 from pytest_pinet.traffic.tool import TrafficTool, Watch
 
 PING_INTERVAL_S = 0.1
-# Pings last as long as the idle time after them, and no longer than this.
+# Before an idle time of a call's own, pings last as long as the idle time, and no longer than this.
 MOST_PINGS_S = 60.0
-# The usual idle time of each profile. A verdict takes three of them.
-IDLE_S = {"fast": 2.0, "standard": 20.0, "soak": 300.0, "full": 300.0}
+# The usual seconds of pings and of idle time of each profile. A verdict takes three of them: 60 s of pings (standard).
+PINGS_AND_IDLE_S = {
+    "fast": (2.0, 2.0),
+    "standard": (20.0, 12.0),
+    "soak": (MOST_PINGS_S, 300.0),
+    "full": (MOST_PINGS_S, 300.0),
+}
 # A link that gives no answer for so long is dead.
 ANSWER_TIMEOUT_S = 10.0
 
 
-def pings_s(idle_s: float) -> float:
-    """Return how long the pings before an idle time last."""
-    return min(idle_s, MOST_PINGS_S)
-
-
-def lasts_s(idle_s: float) -> float:
+def lasts_s(pings_s: float, idle_s: float) -> float:
     """Return how long the measurement of an idle time lasts."""
-    return pings_s(idle_s) + idle_s + SECONDS + 2.0
+    return pings_s + idle_s + SECONDS + 2.0
 
 
 @dataclass(frozen=True)
 class Idle(Probe):
-    """One idle time is one value: pings on the link without other traffic, silence for ``idle_s``, then traffic."""
+    """One idle time is one value: pings for ``pings_s`` without other traffic, silence for ``idle_s``, then traffic."""
 
     tool: TrafficTool
-    idle_s: float = 60.0
+    pings_s: float
+    idle_s: float
     figures: ClassVar = (IDLE_LOSS, FIRST_ANSWER, FIRST_SECOND)
 
     @property
@@ -55,11 +56,11 @@ class Idle(Probe):
 
     @property
     def seconds(self) -> float:
-        return lasts_s(self.idle_s)
+        return lasts_s(self.pings_s, self.idle_s)
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
         """Measure one idle time, and the traffic after it. Raises TrafficError if no answer comes within 10 s."""
-        count = max(1, round(pings_s(self.idle_s) / PING_INTERVAL_S))
+        count = max(1, round(self.pings_s / PING_INTERVAL_S))
         report, text = ping_peer(link, Ping(count, PING_INTERVAL_S), watch)
         _wait(self.idle_s, watch)
         with ThreadPoolExecutor(1, thread_name_prefix="pinet-idle") as pool:

@@ -20,7 +20,7 @@ from pytest_pinet.measure.boots import Boots
 from pytest_pinet.measure.comparison import State, StateComparison
 from pytest_pinet.measure.connections import Connections
 from pytest_pinet.measure.figures import Probe
-from pytest_pinet.measure.idle import IDLE_S, Idle
+from pytest_pinet.measure.idle import MOST_PINGS_S, PINGS_AND_IDLE_S, Idle
 from pytest_pinet.measure.latency import Latency
 from pytest_pinet.measure.packets import Packets
 from pytest_pinet.measure.ping import Pings
@@ -394,15 +394,17 @@ class Gate:
         """Leave the link idle, then send: the loss of idle pings, the first answer, the first second of traffic.
 
         Pings each 0.1 s come first, as long as the idle time, and at most for 60 s. Then nothing is sent for ``idle``:
-        by default 2 s (profile fast), 20 s (standard) or 300 s. Several idle times are measured. Limits:
-        ``idle_loss`` and ``first_answer`` (at most), ``first_second`` (at least, as a share of the line rate). Raises
-        TrafficError if no answer comes within 10 s.
+        by default 2 s (profile fast), 12 s after 20 s of pings (standard), or 300 s. Several idle times are measured.
+        Limits: ``idle_loss`` and ``first_answer`` (at most), ``first_second`` (at least, as a share of the line rate).
+        Raises TrafficError if no answer comes within 10 s.
         """
 
         def make(setup: PathSetup) -> Probe:
-            usual_s = IDLE_S[self._session.profile(self._item, options.get("profile")).name]
-            seconds = usual_s if idle is None else arguments.parse_seconds("idle", idle)
-            return Idle(self._session.access.tool, seconds, setup=setup)
+            pings_s, idle_s = PINGS_AND_IDLE_S[self._session.profile(self._item, options.get("profile")).name]
+            if idle is not None:
+                idle_s = arguments.parse_seconds("idle", idle)
+                pings_s = min(idle_s, MOST_PINGS_S)
+            return Idle(self._session.access.tool, pings_s, idle_s, setup=setup)
 
         return self._figures(link, "idle", options, make)
 

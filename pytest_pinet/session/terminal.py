@@ -125,7 +125,7 @@ def first_s(item: pytest.Item, profile: Profile) -> float:
     """Return how long a test will take that has never run: by the profile and by the gate calls in its function."""
     called = getattr(getattr(getattr(item, "function", None), "__code__", None), "co_names", ())
     each = dict.fromkeys(_USUAL, USUAL_S + AROUND_PROBE_S)
-    each["idle"] = idle.lasts_s(idle.IDLE_S[profile.name])
+    each["idle"] = idle.lasts_s(*idle.PINGS_AND_IDLE_S[profile.name])
     seconds = sum(each[name] * profile.fails_after for name in called if name in each)
     seconds += sum(_EVENTS_S[name] for name in called if name in _EVENTS_S)
     return seconds + AROUND_S if seconds else DEFAULT_TOTAL_S

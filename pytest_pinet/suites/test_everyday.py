@@ -1,6 +1,6 @@
 """The first gate of any NIC of any board, Wi-Fi too: what people report when a kernel or a driver got worse.
 
-The profile chooses the level: ``fast`` takes less than a minute for a NIC, ``standard`` less than five, ``soak`` hours.
+The profile chooses the level: ``fast`` takes less than a minute for a NIC, ``standard`` about five, ``soak`` hours.
 Limits hold for every healthy NIC; more specific limits of the lab file take precedence (docs/reference/suites.md).
 """
 

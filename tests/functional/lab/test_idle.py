@@ -41,7 +41,7 @@ def link(tmp_path: Path) -> Iterator[Link]:
 
 
 def test_a_good_link_answers_at_once_and_carries_traffic_in_the_first_second(link: Link) -> None:
-    found = Idle(Iperf3(), idle_s=1.0).once(link, None)
+    found = Idle(Iperf3(), pings_s=1.0, idle_s=1.0).once(link, None)
     assert found.values["idle_loss"] == 0.0
     # A busy machine takes longer, but not as long as a fault.
     assert found.values["first_answer"] < 1.0
@@ -52,7 +52,7 @@ def test_a_good_link_answers_at_once_and_carries_traffic_in_the_first_second(lin
 
 def test_lost_idle_pings_are_counted(link: Link) -> None:
     link.dut.shell.run(LOSSY)
-    found = Idle(Iperf3(), idle_s=2.0).once(link, None)
+    found = Idle(Iperf3(), pings_s=2.0, idle_s=2.0).once(link, None)
     # Every fourth answer of 20 is lost.
     assert found.values["idle_loss"] == pytest.approx(0.25)
 
@@ -61,4 +61,4 @@ def test_a_link_that_is_dead_after_silence_is_an_error(link: Link, monkeypatch: 
     monkeypatch.setattr(idle, "ANSWER_TIMEOUT_S", 1.0)
     monkeypatch.setattr(idle, "_wait", lambda *_: link.dut.shell.run(DEAF))
     with pytest.raises(TrafficError, match="no answer from two:onboard within 1 s after an idle time"):
-        Idle(Iperf3(), idle_s=1.0).once(link, None)
+        Idle(Iperf3(), pings_s=1.0, idle_s=1.0).once(link, None)
