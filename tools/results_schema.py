@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import types
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -49,7 +50,7 @@ def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"anyOf": [_schema(argument, definitions) for argument in arguments]}
     if origin is tuple:
         return {"type": "array", "items": _schema(arguments[0], definitions)}
-    if origin is dict:
+    if origin in (dict, Mapping):
         return {"type": "object", "additionalProperties": _schema(arguments[1], definitions)}
     if hint is Verdict:
         return {"enum": [verdict.value for verdict in SEVERITY]}

@@ -50,7 +50,7 @@ def measure_exact(session: PinetSession) -> None:
     if options is None:
         raise ConfigError(f"{found.origin('exact')}: no build is under test; name a build with --pinet-build PATH")
     hook = session.config.hook.pytest_pinet_exact_machines
-    machines = hook(config=session.config) or QemuMachines(exact_boards(*found.on_command_line("lab")))
+    machines = hook(config=session.config) or QemuMachines(exact_boards(*found.labs_on_command_line))
     # A NIC that does not exist is a mistake in the command line, not in a test.
     list(chosen(machines.nics, found["nic"], found.origin("nic")))
     with session.progress:

@@ -20,7 +20,6 @@ _WORD = re.compile(r"(?<!\S)([a-z_]+):(\S+)")
 _BUFFER = {"sndbuf": re.compile(r"\btb([0-9]{1,18})\b"), "rcvbuf": re.compile(r"\brb([0-9]{1,18})\b")}
 # No counter of a kernel has more digits.
 _NUMBER = re.compile(r"[0-9]{1,20}(?![0-9])(?:\.[0-9]+)?")
-_SCALES = re.compile(r"([0-9]{1,2}),([0-9]{1,2})")
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,6 @@ def parse_sockets(text: str, streams: int, receiving: bool = False) -> Sockets |
         rtt_s=_mean([one.number("rtt") for one in data]),
         rtt_min_s=min((_ms(value) for one in data if (value := one.number("minrtt")) is not None), default=None),
         cwnd_bytes=_windows(data),
-        window_scales=_scales(data[0].words.get("wscale", "")),
         retransmits=sum(one.retransmits for one in data),
         receiver_limited=_limited("rwnd_limited", data),
         sender_limited=_limited("sndbuf_limited", data),
@@ -141,12 +139,6 @@ def _windows(data: list[_Connection]) -> int | None:
     pairs = [(one.number("cwnd"), one.number("mss")) for one in data]
     known = [int(cwnd * mss) for cwnd, mss in pairs if cwnd is not None and mss is not None]
     return sum(known) if len(known) == len(data) else None
-
-
-def _scales(text: str) -> tuple[int, int] | None:
-    # ``ss`` prints the peer's shift first, which the sender applies to the window that it receives.
-    found = _SCALES.fullmatch(text)
-    return None if found is None else (int(found[1]), int(found[2]))
 
 
 # The octets of the connections that a node needs, and that share an interface with the traffic: ssh, and a root file

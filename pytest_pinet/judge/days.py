@@ -15,6 +15,7 @@ from statistics import fmean
 from pytest_pinet.execution.grouping import grouped
 from pytest_pinet.judge.baseline import Baseline
 from pytest_pinet.judge.difference import Difference, Relation
+from pytest_pinet.judge.sequential import ERROR_RATE
 from pytest_pinet.judge.spread import NINE_OF_TEN, UNKNOWN, Noise, combined
 from pytest_pinet.judge.statistics import HALF_ZONE, lasting_bound, normal, percent, student
 from pytest_pinet.judge.two_levels import Unit, two_levels
@@ -28,9 +29,7 @@ LEAST_LIMIT = 1e-3
 MOST_CHANGE = 100.0
 
 
-def compare_sets(
-    old: Baseline, new: Baseline, tolerance: Tolerance, error_rate: float = 0.01, words: Words = GOODPUT
-) -> Difference:
+def compare_sets(old: Baseline, new: Baseline, tolerance: Tolerance, words: Words = GOODPUT) -> Difference:
     """Compare the runs of ``new`` with the runs of ``old``; both have at least one run with a value.
 
     The levels of days and sessions vary as in the gate (`day_spread`, with its prior). A day or session that both sets
@@ -62,7 +61,7 @@ def compare_sets(
     ]
     whole = math.fsum(part for part, _ in parts)
     freedom = whole**2 / math.fsum(part**2 / own for part, own in parts)
-    half = student(1 - error_rate, freedom) * math.sqrt(whole)
+    half = student(1 - ERROR_RATE, freedom) * math.sqrt(whole)
     change, middle = fmean(b) - fmean(a), Bitrate(math.exp(fmean(a)))
     limit = tolerance.lowest(middle)
     allowed = -math.log(max(limit.bps / middle.bps, LEAST_LIMIT))
@@ -82,7 +81,7 @@ def compare_sets(
     why = f"{word}: {relative * 100:+.1f} % ({low * 100:+.1f} to {high * 100:+.1f} %), tolerance {tolerance}; "
     why += f"{len(b)} run{'s' if len(b) > 1 else ''} against {len(a)}"
     if of_days:
-        why += f"; their days may differ by {percent(student(1 - error_rate, spread.freedom) * math.sqrt(of_days))}"
+        why += f"; their days may differ by {percent(student(1 - ERROR_RATE, spread.freedom) * math.sqrt(of_days))}"
         why += "; runs of the same days decide" if result is Relation.INCONCLUSIVE else ""
     return Difference(result, why, change=relative, interval=(low, high))
 
@@ -265,7 +264,7 @@ def against_baseline(noise: Noise, spread: DaySpread) -> Noise:
     )
 
 
-def days_for_tolerance(baseline: Baseline, tolerance: Tolerance, error_rate: float = 0.01) -> int | None:
+def days_for_tolerance(baseline: Baseline, tolerance: Tolerance) -> int | None:
     """Return how many more days this baseline needs for gates with this tolerance; None: no number of days is enough.
 
     Nine of ten gates of an unchanged link must reach a verdict. Levels of connections do not count, since each run of a
@@ -277,7 +276,7 @@ def days_for_tolerance(baseline: Baseline, tolerance: Tolerance, error_rate: flo
     if not 0 < limit.bps < baseline.figure.bps:
         return 0
     margin, zone = -math.log(limit.bps / baseline.figure.bps), zone_of(limit, baseline.figure)
-    return spread.missing(lambda then: then.bound(error_rate) - zone + NINE_OF_TEN * math.sqrt(then.variance) <= margin)
+    return spread.missing(lambda then: then.bound(ERROR_RATE) - zone + NINE_OF_TEN * math.sqrt(then.variance) <= margin)
 
 
 def zone_of(limit: Bitrate, figure: Bitrate) -> float:

@@ -69,13 +69,13 @@ def merged(found: Iterable[Event], severity: Sequence[str]) -> list[Event]:
     return events
 
 
-def most_expected(events: int, certainty: float = CERTAINTY) -> float:
-    """Return the mean of the Poisson distribution that gives at most ``events`` with the probability 1 - certainty."""
+def most_expected(events: int) -> float:
+    """Return the mean of the Poisson distribution that gives at most ``events`` with the probability 1 - CERTAINTY."""
     low, high = 0.0, 10.0 + 3.0 * events
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
         terms = (math.exp(k * math.log(middle) - middle - math.lgamma(k + 1)) for k in range(events + 1))
-        low, high = (middle, high) if math.fsum(terms) > 1 - certainty else (low, middle)
+        low, high = (middle, high) if math.fsum(terms) > 1 - CERTAINTY else (low, middle)
     return high
 
 

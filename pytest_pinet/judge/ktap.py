@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 
+from pytest_pinet.model.measurement import KtapOutcome, KtapResult
 from pytest_pinet.model.verdict import Verdict
 
 _RESULT = re.compile(
@@ -22,23 +22,6 @@ _EMPTY = (
     "only the runner printed 'ok'. No result of the test itself arrived, so nothing shows what was tested: the test "
     "prints no TAP, or the board lost its output. Run the test on the board by hand"
 )
-
-
-class KtapOutcome(StrEnum):
-    """The outcome of one line of TAP."""
-
-    PASS = "pass"
-    FAIL = "fail"
-    SKIP = "skip"
-
-
-@dataclass(frozen=True)
-class KtapResult:
-    """One line of TAP. ``note`` is the text behind its ``#``."""
-
-    name: str
-    outcome: KtapOutcome
-    note: str = ""
 
 
 @dataclass(frozen=True)

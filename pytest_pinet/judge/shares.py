@@ -67,14 +67,14 @@ class ShareRule:
     false: float = 0.01
 
     @classmethod
-    def passing_after(cls, clean: int, allowed: float, missed: float = 0.01, false: float = 0.01) -> ShareRule:
+    def passing_after(cls, clean: int, allowed: float) -> ShareRule:
         """Return the rule that passes after ``clean`` good events without a bad one.
 
         If none may be bad, one in a thousand may. 33 events and 2 % find 15 %, 10 events find 38 %, 5 events find 61 %.
         """
         allowed = max(allowed, _NONE)
-        found = 1 - (1 - allowed) * (missed / (1 - false)) ** (1 / clean)
-        return cls(allowed, found, MOST_TIMES * clean, missed, false)
+        found = 1 - (1 - allowed) * (cls.missed / (1 - cls.false)) ** (1 / clean)
+        return cls(allowed, found, MOST_TIMES * clean)
 
     @property
     def least_good(self) -> int:

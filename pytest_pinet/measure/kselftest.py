@@ -27,7 +27,7 @@ from pytest_pinet.lab.relay import PROGRAM, SOCKET, PeerRelay, feed
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.measure.link_result import link_result, settings_of
 from pytest_pinet.model.judgement import MeasurementJudgement
-from pytest_pinet.model.record.measurement import KselftestRecord, KselftestResultRecord
+from pytest_pinet.model.record.measurement import KselftestRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Kselftest, PathSetup
 from pytest_pinet.report.sentences import tuning_notes
@@ -137,7 +137,6 @@ def measure(
     if report is None:
         said = last_line(done.stderr, done.stdout) or f"exit status {done.returncode}"
         raise LabError(f"{job.test} printed no result on {link.dut.shell.name}: {said[:200]}", "read its output")
-    results = tuple(KselftestResultRecord.of(one, outcome=str(one.outcome)) for one in report.results)
     return link_result(
         link,
         job.key,
@@ -147,7 +146,7 @@ def measure(
         notes=[*tuning_notes(link.tunings), *unread],
         started=started.isoformat(),
         seconds=time.monotonic() - clock,
-        kselftest=KselftestRecord(test=job.test, planned=report.planned, results=results),
+        kselftest=KselftestRecord(test=job.test, planned=report.planned, results=report.results),
     )
 
 

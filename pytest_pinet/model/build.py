@@ -224,7 +224,6 @@ class RunningBuild:
     uname: str
     version: str
     cmdline: str
-    boot_id: str | None = None
     build_id: str | None = None
     model: str | None = None
     serial: str | None = None

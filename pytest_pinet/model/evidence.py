@@ -325,7 +325,11 @@ class DiagnosisFacts:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A cause, a line of ``text`` for readers, and the ``numbers`` that prove it (rates in bit/s, times in seconds)."""
+    """What limited the goodput. ``cause`` is one or two words, ``text`` one sentence with numbers.
+
+    ``cause`` is ``nothing decisive`` if no limit was found. ``numbers`` has the numbers behind the sentence: rates in
+    bit/s, times in seconds, shares from 0 to 1.
+    """
 
     cause: Cause
     text: str

@@ -248,7 +248,6 @@ LinkShare = Annotated[
     PlainValidator(_scale),
     WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "number", "minimum": LEAST_SCALE, "maximum": 1}]}),
 ]
-Rate = Annotated[Bitrate, PlainValidator(_rate), WithJsonSchema(_RATE)]
 # A rate in Mbit/s. It need not be a whole number.
 Mbps = Annotated[float, PlainValidator(lambda value: _rate(value).bps / 1e6), WithJsonSchema(_RATE)]
 BootTimeout = Annotated[float, PlainValidator(_boot_timeout), WithJsonSchema(_TIME)]

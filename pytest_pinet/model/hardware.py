@@ -146,7 +146,6 @@ class Nic:
     wireless: Annotated[bool, *in_file(Annotated[bool, Strict()], "whether it is Wi-Fi")] = False
     products: Annotated[tuple[str, ...], *in_file(tuple[Name, ...], "other names of this NIC")] = ()
     ids: Annotated[tuple[str, ...], *NO_KEY] = ()
-    traits: Annotated[tuple[str, ...], *in_file(tuple[Text, ...])] = ()
     sources: Annotated[tuple[str, ...], *in_file(tuple[Text, ...])] = ()
 
     @property

@@ -36,6 +36,23 @@ class Event:
     times: int = 1
 
 
+class KtapOutcome(StrEnum):
+    """The outcome of one line of TAP."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True)
+class KtapResult:
+    """One line of TAP: ``outcome`` is ``pass``, ``fail`` or ``skip``, ``note`` the text behind ``#``."""
+
+    name: str
+    outcome: KtapOutcome
+    note: str
+
+
 @dataclass(frozen=True)
 class SocketsRecord:
     """What the kernels at both ends reported of a flow's connections during the traffic; null if one does not report.
@@ -57,8 +74,7 @@ class Sockets(SocketsRecord):
     """The data connections of one flow, read once during the traffic; None is a value that is not known.
 
     ``rtt_s`` is the mean smoothed round trip, ``rtt_min_s`` the shortest. ``cwnd_bytes`` is the sum of the congestion
-    windows. ``window_scales`` are the window scale shifts of sender and receiver (RFC 7323). ``retransmits`` counts the
-    segments that were sent again so far.
+    windows. ``retransmits`` counts the segments that were sent again so far.
     ``receiver_limited`` and ``sender_limited`` are shares (0 to 1) of the time with data to send in which all
     connections waited for the receiver's window, or for the sender's own buffer. ``sndbuf_bytes`` and ``rcvbuf_bytes``
     are the smallest buffers that the kernel allows a connection. ``is_mss_of_window``: the receiver's window makes the
@@ -67,7 +83,6 @@ class Sockets(SocketsRecord):
     """
 
     rtt_min_s: float | None = None
-    window_scales: tuple[int, int] | None = None
     retransmits: int | None = None
     receiver_limited: float | None = None
     sender_limited: float | None = None

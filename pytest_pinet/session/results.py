@@ -119,7 +119,7 @@ class ResultBuilder:
         # With "=", or pytest takes the lab file for a test path when it looks for its root.
         found = settings(config)
         # An exact gate has no lab, but perhaps a file with its boards.
-        files = [lab.file] if lab is not None else found.on_command_line("lab") if found["exact"] else ()
+        files = [lab.file] if lab is not None else found.labs_on_command_line if found["exact"] else ()
         return shlex.join(["pytest", *node, *(f"--pinet-lab={file}" for file in files), *found.repeated()])
 
 

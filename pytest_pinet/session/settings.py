@@ -55,9 +55,11 @@ class Settings:
         """Return what messages call the value of a setting: an option, a variable, or file, line and key."""
         return self.written[name].name
 
-    def on_command_line(self, name: str) -> tuple[str, ...]:
-        """Return the texts of a setting on the command line, whatever other places say."""
-        return self.written[name].texts if self.written[name].source is Source.COMMAND_LINE else ()
+    @property
+    def labs_on_command_line(self) -> tuple[str, ...]:
+        """The lab files of the command line, whatever other places say."""
+        lab = self.written["lab"]
+        return lab.texts if lab.source is Source.COMMAND_LINE else ()
 
     def repeated(self) -> list[str]:
         """Return the options that make another run measure and judge as this one does."""

@@ -8,20 +8,12 @@ from __future__ import annotations
 import pytest
 
 from pytest_pinet.catalogue.published import least
-from pytest_pinet.lab.link.link import Link
-from pytest_pinet.session.gate import Gate
-from pytest_pinet.suites.duration import method
+from pytest_pinet.suites.duration import OneWay
 
 pytestmark = pytest.mark.ten_gig
 LARGE_PAYLOAD = {"kernel": "pci=pcie_bus_perf"}
 JUMBO = {**LARGE_PAYLOAD, "mtu": 9000}
 OVERCLOCKED = {**LARGE_PAYLOAD, "arm_freq": 2000, "over_voltage": 6}
-
-
-class OneWay:
-    @pytest.mark.parametrize("direction", ["tx", "rx"])
-    def test_one_way(self, link: Link, gate: Gate, request: pytest.FixtureRequest, direction: str) -> None:
-        gate.tcp(link, direction, **method(request, duration=60, warmup=5))
 
 
 @pytest.mark.pinet(board="cm4", nic="onboard", min=least("s3-onboard"))

@@ -12,18 +12,9 @@ import pytest
 from pytest_pinet.catalogue.published import least, published
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.session.gate import Gate
-from pytest_pinet.suites.duration import method
+from pytest_pinet.suites.duration import OneWay, method
 
 pytestmark = pytest.mark.usb_gigabit
-EACH_WAY = pytest.mark.parametrize("direction", ["tx", "rx"])
-
-
-class OneWay:
-    """The source names neither the duration nor the direction of its measurements."""
-
-    @EACH_WAY
-    def test_one_way(self, link: Link, gate: Gate, request: pytest.FixtureRequest, direction: str) -> None:
-        gate.tcp(link, direction, **method(request, duration=60, warmup=5))
 
 
 @pytest.mark.pinet(board="pi3b", nic="onboard", min=least("s0-onboard-pi3"))

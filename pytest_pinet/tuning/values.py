@@ -72,14 +72,14 @@ def size(value: object, form: str) -> str:
     return f"{number // factor}{unit}"
 
 
-def cpus(value: object, form: str = CPUS_FORM) -> str:
+def cpus(value: object) -> str:
     """Return ``all``, ``off``, a list of CPUs or a mask, as text. Raises ValueError.
 
     False is accepted, as YAML reads ``off`` as False. True is refused.
     """
-    written = "off" if value is False else text(value, form).lower()
+    written = "off" if value is False else text(value, CPUS_FORM).lower()
     if written not in ("all", "off") and not _MASK.fullmatch(written):
-        cpu_list(written, form)
+        cpu_list(written, CPUS_FORM)
     return written
 
 

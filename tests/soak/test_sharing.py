@@ -12,8 +12,9 @@ import pytest
 
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.runtime import ssh_command
-from tests.support.gate_project import NewProject, wait_until
+from tests.support.gate_project import NewProject
 from tests.support.small_virtual_lab import Bench, small_lab
+from tests.support.waiting import wait_until
 
 NODES = ("n1", "n2", "n3", "n4", "n5", "n6")
 # TCP with timestamps at MTU 1500: link * 1448 / 1538.

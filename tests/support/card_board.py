@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -29,6 +28,7 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.virtual.pi_firmware import NoKernel, choose
 from tests.support import build_files as made
+from tests.support.ports import free_port
 from tests.support.sshd_settings import sshd_settings, start_board
 
 CONFIG = "# mine\ndtparam=audio=on\nauto_initramfs=1\n[all]\nkernel=kernel8.img\n"
@@ -181,9 +181,7 @@ class CardBoard:
         for name, script in commands.items():
             (folder / "bin" / name).write_text(script)
             (folder / "bin" / name).chmod(0o755)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self.port = free_port()
         path = f"{folder}/bin:{_PATH}" if without is None else f"{folder}/bin"
         config = sshd_settings(folder, "127.0.0.1", self.port) + f"SetEnv PATH={path} CARD={folder}\n"
         if without is not None:

@@ -14,8 +14,9 @@ import pytest
 
 from pytest_pinet.lab.deploy.trial import PATH
 from tests.support.emulated_gate import BOOT_S, card_or_skip
-from tests.support.gate_project import PINET, GateLab, Project, lab_up, wait_until
+from tests.support.gate_project import PINET, GateLab, Project, lab_up
 from tests.support.user_command import run_command
+from tests.support.waiting import wait_until
 
 # All that a trial may leave on a board.
 _OURS = f"{PATH} /var/lib/pinet-lease/lock /boot/firmware/tryboot.txt /boot/firmware/pytest-pinet"

@@ -20,7 +20,8 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.launcher import launcher_of
 from pytest_pinet.virtual.requirements import packages_of
-from tests.support.gate_project import GateLab, Project, wait_until
+from tests.support.gate_project import GateLab, Project
+from tests.support.waiting import wait_until
 
 LAB = Path(__file__).parents[2] / "lab"
 NEEDS = [

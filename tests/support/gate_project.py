@@ -23,6 +23,7 @@ from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.runtime import Runtime, ssh_command, status
 from tests.support.inner_run import WITHOUT_HYPOTHESIS
 from tests.support.user_command import run_command
+from tests.support.waiting import wait_until
 
 LAB_FILE = Path(__file__).parents[2] / "lab" / "virtual.yaml"
 BIN = Path(sys.executable).parent
@@ -57,15 +58,6 @@ def lab_text(file: Path = LAB_FILE, scale: float = SCALE) -> str:
 def lab_that_runs(lab: GateLab, keys: str) -> str:
     """Return a lab file for the running lab, with ``keys`` instead of the launcher and the scale."""
     return lab.text_without_launcher().replace("\npinet:\n", f"\npinet:\n{keys}", 1)
-
-
-def wait_until(what: str, condition: Callable[[], object], timeout_s: float = 60.0) -> None:
-    """Wait for a condition. ``what`` names it in the error message."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"after {timeout_s:g} s still waiting for {what}")
-        time.sleep(0.05)
 
 
 class GateLab:

@@ -11,7 +11,7 @@ from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.iperf3 import Iperf3
 from pytest_pinet.traffic.processes import PORTS
 from pytest_pinet.traffic.tool import TrafficJob
-from tests.support.local_shell import LocalProcess, LocalShell
+from tests.support.local_shell import LocalProcess, RecordingShell
 
 DUT, PEER = "127.0.0.1", "127.0.0.2"
 TCP = Traffic(Direction.TX, duration_s=1, warmup_s=0, bitrate=Bitrate(20e6), length=16384)
@@ -21,8 +21,11 @@ class Ends:
     """Two shells on this machine that store their processes."""
 
     def __init__(self) -> None:
-        self.spawned: dict[str, list[LocalProcess]] = {"dut-1": [], "peer-1": []}
-        self.dut, self.peer = (Remembering(name, self.spawned[name]) for name in self.spawned)
+        self.dut, self.peer = RecordingShell("dut-1"), RecordingShell("peer-1")
+
+    @property
+    def spawned(self) -> dict[str, list[LocalProcess]]:
+        return {end.name: end.spawned for end in (self.dut, self.peer)}
 
     def measure(
         self,
@@ -45,18 +48,6 @@ class Ends:
 
     def left_behind(self) -> list[int]:
         return [pid for group in self.spawned.values() for p in group for pid in group_members(p.pid)]
-
-
-class Remembering(LocalShell):
-    """A shell that stores its processes in a list."""
-
-    def __init__(self, name: str, spawned: list[LocalProcess]) -> None:
-        super().__init__(name)
-        self._spawned = spawned
-
-    def spawn(self, command: str) -> LocalProcess:
-        self._spawned.append(super().spawn(command))
-        return self._spawned[-1]
 
 
 def group_members(group: int, name: str | None = None) -> list[int]:

@@ -13,7 +13,8 @@ from pathlib import Path
 from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.lease import Leases
-from tests.support.gate_project import BIN, wait_until
+from tests.support.gate_project import BIN
+from tests.support.waiting import wait_until
 
 PLACES = ("pi1", "pi2", "pi3", "pi4", "pi5", "pi6")
 # The only place with a resource of an exporter.

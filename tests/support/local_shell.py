@@ -130,3 +130,15 @@ class LocalShell:
             raise SshError(
                 f"{self._name} cannot start a process: {error}", f"free resources on {self._name}"
             ) from error
+
+
+class RecordingShell(LocalShell):
+    """Keeps the processes that it starts."""
+
+    def __init__(self, name: str = "runner", env: Mapping[str, str] | None = None) -> None:
+        super().__init__(name, env)
+        self.spawned: list[LocalProcess] = []
+
+    def spawn(self, command: str) -> LocalProcess:
+        self.spawned.append(super().spawn(command))
+        return self.spawned[-1]

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,8 +17,9 @@ import pytest
 from pytest_pinet.lab.board_locks import BoardLocks
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.lock_agent import Agent
-from tests.support.gate_project import wait_until
+from tests.support.ports import free_port
 from tests.support.sshd_settings import sshd_settings, start_board
+from tests.support.waiting import wait_until
 
 _INIT = """
 set -e
@@ -36,9 +36,7 @@ class LockBoard:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         (folder / "var").mkdir(parents=True)
         (folder / "sshd_config").write_text(sshd_settings(folder, "127.0.0.1", self.port))

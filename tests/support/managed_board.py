@@ -13,8 +13,9 @@ from pathlib import Path
 
 from pytest_pinet.lab.ssh import SshShell, ssh_words
 from pytest_pinet.virtual.runtime import ssh_command
-from tests.support.gate_project import GateLab, Project, wait_until
+from tests.support.gate_project import GateLab, Project
 from tests.support.labgrid_head import lab_with_peer
+from tests.support.waiting import wait_until
 
 # Several times the boot time of an idle machine, for a busy one.
 BOOT_S = 240.0

@@ -33,7 +33,6 @@ from pytest_pinet.model.evidence import DiagnosisFacts, EndFacts, ProcessorLoad
 from pytest_pinet.model.measurement import Sample
 from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
-from pytest_pinet.model.record.measurement import LimitedByRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change_table import change_lines, emulated_words
@@ -228,7 +227,7 @@ def _failure() -> list[str]:
     ports = {"dut_port": "sw1/p1", "peer_port": "sw1/p3"}
     found = found.replace(
         combination=found.combination.replace(**ports),
-        limited_by=LimitedByRecord(cause=cause.cause, text=cause.text, numbers=dict(cause.numbers)),
+        limited_by=cause,
         files=("raw/pi3b_onboard_pair_tcp_-282d94f0fe41/client.json",),
         rerun="pytest --pyargs 'pytest_pinet.suites.test_line_rate::test_onboard[pi3b:onboard/pair-tx]' "
         "--pinet-lab=virtual",

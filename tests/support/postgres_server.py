@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -14,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.support.ports import free_port
 
 STARTS_WITHIN_S = 60
 
@@ -46,7 +47,7 @@ def postgres_server() -> Iterator[str]:
         if os.geteuid() == 0:
             nobody = pwd.getpwnam("nobody")
             os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-        data, port = folder / "data", _free_port()
+        data, port = folder / "data", free_port()
         initdb = as_user([str(tools / "initdb"), "-D", str(data), "-A", "trust", "-U", "pinet", "-E", "UTF8", "-N"])
         done = subprocess.run(initdb, capture_output=True, text=True, timeout=120, cwd=folder, check=False)
         assert done.returncode == 0, done.stderr
@@ -68,13 +69,6 @@ def postgres_server() -> Iterator[str]:
 def client(name: str) -> str:
     """Return the path of a client program of the server, such as createdb."""
     return shutil.which(name) or f"{binaries()}/{name}"
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

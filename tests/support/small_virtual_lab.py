@@ -17,7 +17,7 @@ from pytest_pinet.model.lab import Lab
 from pytest_pinet.virtual.container import ProcessId
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.runtime import Runtime, ssh_command
-from tests.support.gate_project import wait_until
+from tests.support.waiting import wait_until
 
 # Slow links that even a busy machine can fill. `Bench.iperf` returns goodput at full rate, as everywhere.
 SCALE = 0.1

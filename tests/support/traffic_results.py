@@ -7,7 +7,7 @@ from pytest_pinet.model.evidence import Cause, Diagnosis, EndEvidence
 from pytest_pinet.model.figures import LATENCY, LOSS, RTT_MAX, RTT_MIN
 from pytest_pinet.model.judgement import FigureJudgement
 from pytest_pinet.model.measurement import HttpReport, Window
-from pytest_pinet.model.record.measurement import LadderRecord, LimitedByRecord, StepRecord
+from pytest_pinet.model.record.measurement import LadderRecord, StepRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.model.verdict import Verdict
@@ -73,7 +73,7 @@ def tuned(found: float = 941e6, verdict: str = "pass") -> ResultRecord:
     return record.replace(
         combination=record.combination.replace(topology="pair"),
         tunings=tunings,
-        limited_by=LimitedByRecord.of(BUSY),
+        limited_by=BUSY,
         evidence=[evidence_record(1, EndEvidence(end, "eth0", kernel=("eth0: dropped",))) for end in ends],
     )
 

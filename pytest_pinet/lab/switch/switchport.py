@@ -76,13 +76,15 @@ class About:
 
     ``title`` names its kind. ``tested_on`` lists the software of the vendor on which this kind ran, ``sources`` what
     else its requests and answers were checked against. ``note`` says, after "because", why some settings of its ports
-    cannot be changed; empty if nothing forbids it.
+    cannot be changed; empty if nothing forbids it. The sysObjectID of an SNMP agent of this kind begins with
+    ``object_id``.
     """
 
     title: str
     tested_on: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     note: str = ""
+    object_id: str = ""
 
     @property
     def is_untested(self) -> bool:
@@ -151,32 +153,18 @@ def connect(switch: Switch, settings: Mapping[str, str]) -> SwitchBackend:
 # The kinds of switches of the backends ``linux`` and ``snmp``, and what each kind was tested on.
 
 
-@dataclass(frozen=True)
-class Kind:
-    """An entry of ``catalogue/switch_kinds.yaml``; the comment there describes its keys."""
-
-    title: str
-    tested_on: tuple[str, ...]
-    sources: tuple[str, ...]
-    object_id: str = ""
-
-    @property
-    def about(self) -> About:
-        return About(self.title, self.tested_on, self.sources)
-
-
 @cache
-def kinds() -> dict[str, list[Kind]]:
-    """Return the kinds by backend. The file is read once."""
-    return TypeAdapter(dict[str, list[Kind]]).validate_python(read_data("switch_kinds.yaml"))
+def kinds() -> dict[str, list[About]]:
+    """Return the kinds of ``catalogue/switch_kinds.yaml`` by backend. The file is read once."""
+    return TypeAdapter(dict[str, list[About]]).validate_python(read_data("switch_kinds.yaml"))
 
 
 def linux_kind() -> About:
     """Return the kind of all Linux switches."""
-    return kinds()["linux"][0].about
+    return kinds()["linux"][0]
 
 
 def snmp_kind(object_id: str) -> About:
     """Return the kind of an agent with this sysObjectID (``1.3.6.1...``)."""
     fitting = [k for k in kinds()["snmp"] if not k.object_id or f"{object_id}.".startswith(f"{k.object_id}.")]
-    return max(fitting, key=lambda kind: len(kind.object_id)).about
+    return max(fitting, key=lambda kind: len(kind.object_id))

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
 from pytest_pinet.model.evidence import ManagementTraffic, OtherWork, ProcessorLoad, Throttling
 from pytest_pinet.model.judgement import BaselineDifference, ExtraJudgement
 from pytest_pinet.model.limits import Threshold
-from pytest_pinet.model.measurement import Event, Sample, SocketsRecord
+from pytest_pinet.model.measurement import Event, KtapResult, Sample, SocketsRecord
 from pytest_pinet.model.record.base import Rare, Record, SparseRecord
 from pytest_pinet.model.verdict import Verdict
 
@@ -66,18 +66,6 @@ class EvidenceRecord(SparseRecord):
     management: Rare[ManagementTraffic] = None
     others: Rare[OtherWork] = None
     throttled: Rare[float] = None
-
-
-class LimitedByRecord(Record):
-    """What limited the goodput. ``cause`` is one or two words, ``text`` one sentence with numbers.
-
-    ``cause`` is ``nothing decisive`` if no limit was found. ``numbers`` has the numbers behind the sentence: rates in
-    bit/s, times in seconds, shares from 0 to 1.
-    """
-
-    cause: str
-    text: str
-    numbers: dict[str, float] = Field(default_factory=dict)
 
 
 class WindowRecord(Record):
@@ -141,20 +129,12 @@ class LadderRecord(Record):
     steps: tuple[StepRecord, ...]
 
 
-class KselftestResultRecord(Record):
-    """One line of TAP: ``outcome`` is ``pass``, ``fail`` or ``skip``, ``note`` the text behind ``#``."""
-
-    name: str
-    outcome: str
-    note: str
-
-
 class KselftestRecord(Record):
     """A selftest of the kernel (``drivers/net:ping.py``): its results, and how many it ``planned`` (null: no plan)."""
 
     test: str
     planned: int | None
-    results: tuple[KselftestResultRecord, ...]
+    results: tuple[KtapResult, ...]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from pytest_pinet.model.evidence import Diagnosis
 from pytest_pinet.model.judgement import EvennessJudgement, FigureJudgement
 from pytest_pinet.model.record.base import Beside, Rare, Record, SparseRecord
 from pytest_pinet.model.record.change import (
@@ -25,7 +26,6 @@ from pytest_pinet.model.record.measurement import (
     HttpRecord,
     KselftestRecord,
     LadderRecord,
-    LimitedByRecord,
     WindowRecord,
 )
 from pytest_pinet.model.tuning import Tuned
@@ -152,7 +152,7 @@ class ResultRecord(SparseRecord):
     second_board: Rare[SecondBoardRecord] = None
     parameters: Rare[str] = None
     evidence: Rare[tuple[EvidenceRecord, ...]] = None
-    limited_by: Rare[LimitedByRecord] = None
+    limited_by: Rare[Diagnosis] = None
     tunings: Rare[tuple[Tuned, ...]] = None
     windows: Rare[tuple[WindowRecord, ...]] = None
     start_skew_s: Annotated[float | None, Beside("windows")] = None

@@ -19,9 +19,7 @@ from pytest_pinet.execution.shell import last_line
 from pytest_pinet.execution.text import parse_json
 from pytest_pinet.report.allure.identity import categories
 
-# TESTED are the versions that tests run with; `make report` installs the first. METRICS_SINCE is the first with
-# metrics.
-TESTED = ("3.18.0", "2.46.1")
+# The first version with metrics.
 METRICS_SINCE = (3, 17)
 VARIABLE = "PINET_ALLURE"
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")

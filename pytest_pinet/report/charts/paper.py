@@ -43,6 +43,8 @@ COLOURS = {
     Verdict.SKIPPED: "muted",
 }
 _ADVANCE = 0.6
+# The margin of an axis, as a share of the range of its values.
+_ROOM = 0.06
 SMALL, NORMAL, TITLE = 11, 12, 15
 
 
@@ -61,9 +63,9 @@ def rules() -> str:
     )
 
 
-def width_of(text: str, size: float) -> float:
-    """Return an upper estimate of the width of a text."""
-    return len(text) * size * _ADVANCE
+def width_of(text: str) -> float:
+    """Return an upper estimate of the width of a small text."""
+    return len(text) * SMALL * _ADVANCE
 
 
 class Paper:
@@ -187,8 +189,8 @@ def _step(least: float) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
 
 
-def value_range(values: Iterable[float], room: float = 0.06, least: float = 0.02) -> tuple[float, float]:
-    """Return the range of an axis for these values, with a margin of ``room``.
+def value_range(values: Iterable[float], least: float = 0.02) -> tuple[float, float]:
+    """Return the range of an axis for these values, with a margin.
 
     The range does not begin at 0 if the values are close together, so that a step of a few percent is visible. It is
     never smaller than ``least`` of the largest value, because noise would look like steps.
@@ -200,7 +202,7 @@ def value_range(values: Iterable[float], room: float = 0.06, least: float = 0.02
     lacking = high * least - (high - low)
     if lacking > 0:
         low, high = low - lacking / 2, high + lacking / 2
-    margin = (high - low) * room or 1.0
+    margin = (high - low) * _ROOM or 1.0
     low = low - margin if low > 0 else 0.0
     # If the lowest value is near 0, an axis that does not begin at 0 is only confusing.
     return (0.0 if low < high * 0.25 else low), high + margin

@@ -152,7 +152,7 @@ def _time_axis(paper: Paper, xs: AxisScale, begins: Mapping[int, float]) -> None
                 paper.line([(middle, _AREA.top), (middle, y)], "s-muted thin dash")
             if x >= free:
                 paper.text(x + 2, y + 32, f"#{number}", "f-muted", SMALL)
-                free = x + width_of(f"#{number}", SMALL) + 4
+                free = x + width_of(f"#{number}") + 4
 
 
 def _draw(paper: Paper, xs: AxisScale, ys: AxisScale, begins: Mapping[int, float], line: _Line) -> None:

@@ -28,13 +28,14 @@ from pytest_pinet.report.trends import FigureSeries
 _WIDTH, _HEIGHT = 900, 372
 _SPARK_WIDTH, _SPARK_HEIGHT = 150, 32
 _LEFT, _TOP, _BOTTOM = 66, 70, 266
+_RUNS, _SPARK_RUNS = 60, 30
 # The labels of builds are slanted, and at least so many pixels apart.
 _APART = 24.0
 
 
-def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
-    """Draw the newest ``last`` runs, oldest left, evenly spaced whatever time is between them."""
-    dots = PointList(series.points[-last:])
+def trend_chart(series: FigureSeries) -> Paper:
+    """Draw the newest runs, oldest left, evenly spaced whatever time is between them."""
+    dots = PointList(series.points[-_RUNS:])
     runs = {dot.run for dot in dots}
     series = replace(series, points=dots, changes=tuple(shift for shift in series.changes if shift.run in runs))
     area = Area(_LEFT, _TOP, _WIDTH - 156, _BOTTOM)
@@ -60,13 +61,13 @@ def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
     for verdict in shown:
         paper.mark(x, _HEIGHT - 14, verdict)
         paper.text(x + 9, _HEIGHT - 10, verdict.value, "f-ink", SMALL)
-        x += min(width_of(verdict.value, SMALL) + 30, (paper.width - 20) / len(shown))
+        x += min(width_of(verdict.value) + 30, (paper.width - 20) / len(shown))
     return paper
 
 
-def sparkline(series: FigureSeries, last: int = 30) -> Paper:
+def sparkline(series: FigureSeries) -> Paper:
     """Draw a chart of the size of a word: the newest runs, their limit dashed, and the mark of the newest run."""
-    limits, values = series.points.column(LIMIT)[-last:], series.points.column(VALUE)[-last:]
+    limits, values = (series.points.column(name)[-_SPARK_RUNS:] for name in (LIMIT, VALUE))
     paper = Paper(_SPARK_WIDTH, _SPARK_HEIGHT, f"Trend of {series.figure}")
     low, high = value_range([one for one in (*limits, *values) if one is not None], least=0.05)
     xs = AxisScale(0, max(len(values) - 1, 1), 6, _SPARK_WIDTH - 8)
@@ -145,7 +146,7 @@ def _shifts(paper: Paper, area: Area, xs: AxisScale, series: FigureSeries, dots:
         x = xs(runs.index(shift.run) - 0.5)
         paper.line([(x, area.top), (x, area.bottom)], "s-ink plain")
         text = f"{shift.relative * 100:+.1f} %"
-        right = x + width_of(text, SMALL) + 6 < area.right
+        right = x + width_of(text) + 6 < area.right
         paper.text(x + (4 if right else -4), area.top + 11, text, "f-ink bold", SMALL, "start" if right else "end")
 
 

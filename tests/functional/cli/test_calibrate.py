@@ -13,8 +13,9 @@ import pytest
 from pytest_pinet.config.calibration import load_calibration, read_calibration
 from pytest_pinet.config.labfile import load
 from tests.support.doctor_command import copy_with, pinet
-from tests.support.gate_project import PINET, GateLab, wait_until
+from tests.support.gate_project import PINET, GateLab
 from tests.support.visited_link import GOODPUT, PAIR
+from tests.support.waiting import wait_until
 
 TX = f"{PAIR}/tcp-P1-tx"
 

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.doctor_command import pinet
-from tests.support.gate_project import PINET, GateLab, wait_until
+from tests.support.gate_project import PINET, GateLab
 from tests.support.visited_link import PAIR, PEER, shapers, visited
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture

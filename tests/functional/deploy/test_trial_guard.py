@@ -17,8 +17,8 @@ from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.deploy.trial import LOG, PATH, POLL_S, SILENCE_S, TrialGuard, read_guard, script
 from pytest_pinet.lab.lock_agent import BEAT_FILE, FOLDER
 from pytest_pinet.tuning.setting import BootLines
-from tests.support.gate_project import wait_until
 from tests.support.local_shell import LocalShell
+from tests.support.waiting import wait_until
 
 
 def local(folder: Path) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.console_blocks import DOCS, blocks_of
-from tests.support.gate_project import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 PAGE = DOCS / "tutorials" / "rack.md"

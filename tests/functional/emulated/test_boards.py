@@ -19,8 +19,8 @@ from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.runtime import ssh_command
 from pytest_pinet.virtual.spec import spec_of
 from tests.support.emulated_gate import NEEDS, card_or_skip
-from tests.support.gate_project import wait_until
 from tests.support.small_virtual_lab import Bench, bench_up, console, expect, log_in, processes, small_lab
+from tests.support.waiting import wait_until
 
 # Several times the boot time of an idle machine, for a busy one.
 BOOT_S = 240.0

@@ -20,8 +20,8 @@ from pytest_pinet.lab.deploy.trial import LOG
 from pytest_pinet.lab.labgrid.identity import Identity
 from tests.support.emulated_desk import EmulatedDesk, emulated_desk, is_as_found
 from tests.support.emulated_gate import NEEDS
-from tests.support.gate_project import wait_until
 from tests.support.labgrid_head import lab_with_peer
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
 BOARD = "plain"

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.emulated_gate import GATE_TIMEOUT_S, NEEDS, card_or_skip, gate_text
-from tests.support.gate_project import PINET, GateLab, Project, wait_until
+from tests.support.gate_project import PINET, GateLab, Project
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
 NODE = "virt-1"

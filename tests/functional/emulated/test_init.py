@@ -21,8 +21,8 @@ from pytest_pinet.emulated import image
 from tests.support.debian_release import card_of
 from tests.support.emulated_desk import EmulatedDesk, emulated_desk
 from tests.support.emulated_gate import BOOT_S, NEEDS
-from tests.support.gate_project import wait_until
 from tests.support.labgrid_head import lab_with_peer
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
 _VIRT = "clock_mhz: 62, cores: 2, buses: [pcie3x1], onboard: virtio"

@@ -27,8 +27,8 @@ from pytest_pinet.tuning.journal import FOLDER
 from pytest_pinet.virtual.runtime import ssh_command
 from pytest_pinet.virtual.spec import mac_address
 from tests.support.emulated_gate import BOOT_S, NEEDS, card_or_skip
-from tests.support.gate_project import wait_until
 from tests.support.small_virtual_lab import BOARD_ANSWER_S, Bench, bench_up
+from tests.support.waiting import wait_until
 
 LAB_FILE = """\
 pinet:

@@ -24,9 +24,10 @@ from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
 from pytest_pinet.lab.switch.switchport import Capability
 from pytest_pinet.virtual.runtime import ssh_command
 from tests.support.emulated_gate import NEEDS, card_or_skip, patient
-from tests.support.gate_project import BIN, GateLab, Project, wait_until
+from tests.support.gate_project import BIN, GateLab, Project
 from tests.support.labgrid_head import labgrid_head
 from tests.support.small_virtual_lab import BOARD_ANSWER_S, Bench, bench_up
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
 BOOT_S = 240.0

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.gate_project import SCALE, GateLab, NewProject, Project, lab_text, lab_up, wait_until
+from tests.support.gate_project import SCALE, GateLab, NewProject, Project, lab_text, lab_up
 from tests.support.orphan import orphan
+from tests.support.waiting import wait_until
 
 SCENARIOS = """
 from pathlib import Path

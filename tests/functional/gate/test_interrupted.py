@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gate_project import GateLab, NewProject, Project, wait_until
+from tests.support.gate_project import GateLab, NewProject, Project
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

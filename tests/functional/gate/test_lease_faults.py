@@ -13,7 +13,8 @@ import pytest
 
 from pytest_pinet.virtual.container import ProcessId
 from pytest_pinet.virtual.runtime import Runtime
-from tests.support.gate_project import BIN, GateLab, Project, lab_text, wait_until
+from tests.support.gate_project import BIN, GateLab, Project, lab_text
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.support.gate_project import PINET, GateLab, NewProject, Project, wait_until
+from tests.support.gate_project import PINET, GateLab, NewProject, Project
+from tests.support.waiting import wait_until
 
 NODES = ("pi4b-1", "pi4b-2")
 MARKED = '@pytest.mark.pinet(board="pi4b", nic="onboard"'

@@ -17,8 +17,8 @@ from pytest_pinet.lab import board_locks, lease
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.lease import Leases
 from pytest_pinet.lab.lock_agent import Agent
-from tests.support.gate_project import wait_until
 from tests.support.lock_board import LockBoard, await_holding, elsewhere, holder, lock_boards, locks
+from tests.support.waiting import wait_until
 
 # The heartbeat of the other processes is shorter (0.2 s).
 BEAT_S, DEAD_S = 1.0, 3.0

@@ -19,7 +19,7 @@ from pytest_pinet.lab.node import node_login
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.lab import Node
 from tests.support.board_stand_in import Board
-from tests.support.gate_project import wait_until
+from tests.support.waiting import wait_until
 
 # labgrid's log of serial lines fails on a console without output so far (KeyError in flush).
 pytestmark = pytest.mark.filterwarnings("ignore:unhandled exception during event notification")

@@ -25,8 +25,9 @@ from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.virtual.namespaces import NetNamespace
 from tests.support.board_stand_in import Board, Console
-from tests.support.gate_project import wait_until
 from tests.support.labgrid_server import SERVED, LabgridServer
+from tests.support.ports import free_port
+from tests.support.waiting import wait_until
 
 SER2NET = shutil.which("ser2net", path=f"{os.environ['PATH']}:/usr/sbin")
 
@@ -69,8 +70,7 @@ class PtyConsole:
 @contextmanager
 def ser2net(path: str, accepter: str) -> Iterator[int]:
     """Serve the device on loopback by this accepter; yield the port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
+    port = free_port()
     assert SER2NET is not None
     lines = [
         f"connection: &con01#  accepter: {accepter},127.0.0.1,{port}",

@@ -21,8 +21,8 @@ from pytest_pinet.lab.node.node_session import NodeSession
 from tests.support.card_board import CardBoard
 from tests.support.card_desk import desk_file, lock_of, obedient_board
 from tests.support.changed_node import change_node
-from tests.support.gate_project import wait_until
 from tests.support.labgrid_server import labgrid_server
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from pytest_pinet.lab.lease import Leases
 from pytest_pinet.lab.places import open_places
 from tests.support.card_board import CardBoard
 from tests.support.card_desk import desk_file, lock_of, obedient_board
-from tests.support.gate_project import wait_until
 from tests.support.lock_board import elsewhere
+from tests.support.waiting import wait_until
 
 BEAT_S, DEAD_S = 0.3, 2.0
 # Deploys a build, and suspends itself just before the first command that contains a text.

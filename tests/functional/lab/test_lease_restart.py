@@ -15,8 +15,8 @@ from pytest_pinet.lab.labgrid import coordinator as coordinator_module
 from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.labgrid.identity import TAG
 from pytest_pinet.lab.lease import Leases
-from tests.support.gate_project import wait_until
 from tests.support.labgrid_server import SERVED, LabgridServer, await_loss, connected, labgrid_server, leases
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture

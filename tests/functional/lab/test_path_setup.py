@@ -21,8 +21,9 @@ from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, HttpTraffic, PathSetup, Ping, Traffic
 from pytest_pinet.traffic import ping
-from tests.support.gate_project import GateLab, wait_until
+from tests.support.gate_project import GateLab
 from tests.support.visited_link import visited
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 SIX = PathSetup(6)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from pytest_pinet.errors import ConsoleError, PowerError
 from pytest_pinet.lab.drivers import PiShellDriver, PiSSHDriver, PiStrategy
 from pytest_pinet.lab.labgrid import power
 from pytest_pinet.lab.labgrid.power import Power
+from tests.support.ports import free_port
 
 # No process listens on its port 161.
 DEAD = "127.0.0.77"
@@ -88,10 +88,7 @@ def test_manual_power_has_no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def closed_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    return free_port()
 
 
 @pytest.fixture

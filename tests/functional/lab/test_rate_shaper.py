@@ -15,8 +15,9 @@ from pytest_pinet.lab.link.end import change
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import is_reduced, reduced, sweep
 from pytest_pinet.model.traffic import Direction
-from tests.support.gate_project import GateLab, wait_until
+from tests.support.gate_project import GateLab
 from tests.support.visited_link import goodput, rates, shapers, visited
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

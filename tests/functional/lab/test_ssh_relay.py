@@ -15,6 +15,7 @@ from pytest_pinet.errors import SshError
 from pytest_pinet.lab.relay import PROGRAM, SOCKET, PeerRelay, feed
 from pytest_pinet.lab.ssh import SshConnection, SshShell, ssh_words
 from tests.support.local_shell import LocalShell
+from tests.support.ports import free_port
 from tests.support.sshd_settings import sshd_settings
 
 pytestmark = [
@@ -31,9 +32,7 @@ def listens(port: int) -> bool:
 
 @pytest.fixture
 def board(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SshShell]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     settings = sshd_settings(tmp_path, "127.0.0.1", port) + getattr(request, "param", "")
     (tmp_path / "sshd_config").write_text(settings)
     Path("/run/sshd").mkdir(exist_ok=True)

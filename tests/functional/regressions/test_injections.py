@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.regressions import injections as inject
 from benchmarks.regressions.bench import LAB_FILE, Bench, running
-from tests.support.gate_project import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"), pytest.mark.slow]
 

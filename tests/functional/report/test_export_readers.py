@@ -15,7 +15,6 @@ import importlib.util
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -31,6 +30,7 @@ from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.report.export.cases import by_group, cases_of, ktap, lava, nipa
 from pytest_pinet.report.export.openmetrics import prometheus
 from tests.support.export_runs import RUNS, points
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 BRANCH = {"branch": "net-next-2026-11-23--12-00"}
@@ -191,13 +191,6 @@ def test_nipas_collector_takes_the_file(run: RunRecord, monkeypatch: pytest.Monk
     before = sum(len(test["results"]) for test in data["results"])
     collector.apply_stability(Fetcher(), data | {"remote": "pinet"}, {})
     assert sum(len(test["results"]) for test in data["results"]) <= before
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 @pytest.fixture

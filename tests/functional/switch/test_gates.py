@@ -28,10 +28,10 @@ from tests.support.gate_project import (
     lab_text,
     lab_up,
     project_maker,
-    wait_until,
 )
 from tests.support.snmp_tables_agent import FIRST
 from tests.support.snmpd_agent import BRIDGE_AND_POE, CONFIGURATION, COUNTERS, PORT, SNMPD, TABLES_AGENT, V3, passed
+from tests.support.waiting import wait_until
 
 _FOLDER = "/run/snmp"
 _LLDPD = "lldpd -k -I 'p*' -O /run/pinet/lldpd.conf"

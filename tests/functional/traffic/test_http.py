@@ -17,9 +17,9 @@ from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.traffic import Direction, HttpTraffic, Traffic
 from pytest_pinet.traffic.http import Http
 from pytest_pinet.traffic.tool import TrafficJob
-from tests.support.gate_project import wait_until
 from tests.support.iperf3_ends import group_members
-from tests.support.local_shell import LocalProcess, LocalShell
+from tests.support.local_shell import LocalShell, RecordingShell
+from tests.support.waiting import wait_until
 
 DUT, PEER = "127.0.3.1", "127.0.3.2"
 SHORT = HttpTraffic(Direction.TX, streams=4, duration_s=1, size=20_000)
@@ -34,21 +34,9 @@ pytestmark = [
 ]
 
 
-class Remembering(LocalShell):
-    """A shell that stores its processes in a list."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.spawned: list[LocalProcess] = []
-
-    def spawn(self, command: str) -> LocalProcess:
-        self.spawned.append(super().spawn(command))
-        return self.spawned[-1]
-
-
 class Ends:
     def __init__(self) -> None:
-        self.dut, self.peer = Remembering("dut-1"), Remembering("peer-1")
+        self.dut, self.peer = RecordingShell("dut-1"), RecordingShell("peer-1")
 
     def measure(self, traffic: Traffic = SHORT, watch: Callable[[], None] | None = None, **more: object) -> Measurement:
         ports = more.get("ports")
@@ -159,7 +147,7 @@ def test_a_killed_server_is_reported(ends: Ends) -> None:
 @pytest.mark.parametrize("role", ["dut", "peer"])
 def test_killed_processes_leave_nothing_behind(ends: Ends, role: str) -> None:
     """Kill the shell that would clean up."""
-    end: Remembering = getattr(ends, role)
+    end: RecordingShell = getattr(ends, role)
     kill = once(lambda: os.kill(end.spawned[-1].pid, signal.SIGKILL))
     with pytest.raises(TrafficError):
         ends.measure(HttpTraffic(Direction.TX, streams=2, duration_s=3, size=1000), watch=kill)

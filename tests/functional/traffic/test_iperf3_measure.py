@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -30,20 +30,14 @@ from pytest_pinet.model.traffic import Direction
 from pytest_pinet.traffic import processes
 from pytest_pinet.traffic.iperf3 import Iperf3
 from pytest_pinet.traffic.tool import TrafficJob
-from tests.support.gate_project import wait_until
-from tests.support.iperf3_ends import DUT, PEER, TCP, Ends, Remembering, group_members
+from tests.support.iperf3_ends import DUT, PEER, TCP, Ends, group_members
+from tests.support.local_shell import RecordingShell
+from tests.support.waiting import wait_until
 
 # Interrupted traffic must end in a fraction of this time.
 LONG_S = 60
 # A busy machine delays the end of traffic of a second. Twice or half of a rate, as of other streams, is wrong.
 ROOM = 0.4
-
-
-@pytest.fixture
-def ends() -> Iterator[Ends]:
-    ends = Ends()
-    yield ends
-    assert ends.left_behind() == []
 
 
 def signal_once(ends: Ends, name: str, number: int, after_s: float = 0.4) -> Callable[[float], None]:
@@ -240,18 +234,18 @@ def test_a_stopped_iperf3_is_reported_within_its_grace(ends: Ends, name: str) ->
     assert f"{name}: State: T (stopped)" in str(caught.value)
 
 
-class _Freezing(Remembering):
+class _Freezing(RecordingShell):
     """An end that stops answering after its first process, like a node that hangs."""
 
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
-        return super().run(f"sleep 60; {command}" if self._spawned else command, timeout_s)
+        return super().run(f"sleep 60; {command}" if self.spawned else command, timeout_s)
 
 
 @pytest.mark.parametrize("name", ["dut-1", "peer-1"])
 def test_a_frozen_end_is_named(ends: Ends, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "SIGN_OF_LIFE_S", 0.5)
     monkeypatch.setattr(processes, "ANSWER_S", 0.5)
-    frozen = _Freezing(name, ends.spawned[name])
+    frozen = _Freezing(name)
     ends.dut, ends.peer = (frozen, ends.peer) if name == "dut-1" else (ends.dut, frozen)
     start = time.monotonic()
     with pytest.raises(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,13 +22,7 @@ from pytest_pinet.traffic.iperf3 import Iperf3
 from pytest_pinet.traffic.tool import TrafficJob
 from tests.support.iperf3_ends import DUT, PEER, TCP, Ends
 from tests.support.local_shell import LocalProcess, LocalShell
-
-
-@pytest.fixture
-def ends() -> Iterator[Ends]:
-    ends = Ends()
-    yield ends
-    assert ends.left_behind() == []
+from tests.support.waiting import wait_until
 
 
 @pytest.mark.parametrize("missing", ["dut-1", "peer-1"])
@@ -160,15 +152,6 @@ def gone(process: LocalProcess) -> bool:
     return False
 
 
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
-
-
 def test_it_is_a_shell() -> None:
     shell: Shell = SHELL
     process: Process = shell.spawn("true")
@@ -226,10 +209,10 @@ def test_waiting_has_a_deadline_and_the_command_goes_on() -> None:
 )
 def test_stopping_ends_all_that_was_started(command: str) -> None:
     process = SHELL.spawn(f"echo started; {command}")
-    assert until(lambda: "started" in process.lines())
+    wait_until("the start", lambda: "started" in process.lines())
     assert process.stop().stdout == "started\n"
     assert process.poll() is not None
-    assert until(lambda: gone(process))
+    wait_until("the end", lambda: gone(process))
 
 
 def test_stopping_what_has_ended_is_harmless_and_keeps_its_status() -> None:

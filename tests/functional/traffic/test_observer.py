@@ -17,10 +17,10 @@ import pytest
 
 from pytest_pinet.evidence.observer import STALE_S, Observer, command
 from pytest_pinet.model.measurement import EventKind
-from tests.support.gate_project import wait_until
 from tests.support.iperf3_ends import group_members
-from tests.support.local_shell import LocalProcess, LocalShell
+from tests.support.local_shell import LocalShell, RecordingShell
 from tests.support.shaped_link import ShapedLink, shaped_link
+from tests.support.waiting import wait_until
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
@@ -29,16 +29,6 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces ne
 def link() -> Iterator[ShapedLink]:
     with shaped_link("100mbit") as link:
         yield link
-
-
-class Remembering(LocalShell):
-    """This machine, with the last started process."""
-
-    last: LocalProcess
-
-    def spawn(self, command: str) -> LocalProcess:
-        self.last = super().spawn(command)
-        return self.last
 
 
 def wait_for_rate(observer: Observer) -> float:
@@ -209,28 +199,28 @@ def test_an_end_that_does_not_answer_is_not_an_error() -> None:
 
 
 def test_a_rate_is_not_shown_on_when_the_end_went_silent() -> None:
-    shell = Remembering()
+    shell = RecordingShell()
     with Observer(shell, "lo", "sw1/p5", 60) as observer:
         wait_for_rate(observer)
-        os.killpg(shell.last.pid, signal.SIGSTOP)
+        os.killpg(shell.spawned[-1].pid, signal.SIGSTOP)
         wait_until("the rate to be gone", lambda: observer.rate() is None, timeout_s=STALE_S + 20)
-        os.killpg(shell.last.pid, signal.SIGCONT)
-    assert group_members(shell.last.pid) == []
+        os.killpg(shell.spawned[-1].pid, signal.SIGCONT)
+    assert group_members(shell.spawned[-1].pid) == []
 
 
 def test_it_ends_with_its_context() -> None:
-    shell = Remembering()
+    shell = RecordingShell()
     with Observer(shell, "lo", "sw1/p5", 60) as observer:
         wait_for_rate(observer)
-        assert group_members(shell.last.pid)
-    assert group_members(shell.last.pid) == []
+        assert group_members(shell.spawned[-1].pid)
+    assert group_members(shell.spawned[-1].pid) == []
 
 
 @pytest.mark.parametrize("interpreter", ["bash", "dash"])
 def test_it_dies_of_old_age(interpreter: str, tmp_path: Path) -> None:
     for name in ("sleep", "sh", *(["bash"] if interpreter == "bash" else [])):
         (tmp_path / name).symlink_to(f"/bin/{'dash' if name == 'sh' else name}")
-    shell = Remembering(env={"PATH": str(tmp_path)})
+    shell = RecordingShell(env={"PATH": str(tmp_path)})
     process = shell.spawn(command("lo", 2))
     lines: list[str] = []
 

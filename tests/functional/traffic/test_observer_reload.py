@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from pytest_pinet.evidence.observer import Observer, command
 from pytest_pinet.model.measurement import EventKind
 from tests.support.shaped_link import ShapedLink, shaped_link
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
@@ -30,24 +31,17 @@ def add_device(link: ShapedLink) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_a_recreated_device_is_watched_further_and_reported(link: ShapedLink) -> None:
     with Observer(link.dut, "new0", "sw1/p5", 60) as observer:
         started = time.monotonic()
         link.dut.run("ping -q -b -c 5 -i 0.2 -w 2 -s 1400 198.18.9.255")
-        until(lambda: observer.rate() is not None)
+        wait_until("a rate", lambda: observer.rate() is not None)
         link.dut.run("ip link del new0")
         # Failed readings are also evidence. Counters of the returned device start at zero.
-        until(lambda: observer.rate() is None or " - - - - " in observer.text)
+        wait_until("the loss of the device", lambda: observer.rate() is None or " - - - - " in observer.text)
         add_device(link)
-        until(lambda: EventKind.RESTART in [event.kind for event in observer.events(started)])
-        until(lambda: observer.rate() is not None)
+        wait_until("the restart", lambda: EventKind.RESTART in [event.kind for event in observer.events(started)])
+        wait_until("a rate", lambda: observer.rate() is not None)
     assert " - - - - " in observer.text
 
 
@@ -60,10 +54,10 @@ def test_a_plain_shell_does_it_too(link: ShapedLink) -> None:
             seen.extend(process.lines())
             return bool(seen) and seen[-1].split()[1].isdigit() == reading
 
-        until(lambda: told(reading=True))
+        wait_until("a reading", lambda: told(reading=True))
         link.dut.run("ip link del new0")
-        until(lambda: told(reading=False))
+        wait_until("a failed reading", lambda: told(reading=False))
         add_device(link)
-        until(lambda: told(reading=True))
+        wait_until("a reading", lambda: told(reading=True))
     finally:
         process.stop()

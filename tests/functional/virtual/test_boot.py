@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_pinet.errors import LabError
-from tests.support.gate_project import GateLab, wait_until
+from tests.support.gate_project import GateLab
+from tests.support.waiting import wait_until
 
 BOOT = "/boot/firmware"
 

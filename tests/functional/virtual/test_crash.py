@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -18,17 +17,11 @@ from pytest_pinet.virtual import launcher as launching
 from pytest_pinet.virtual.container import ProcessId, wait_gone
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.runtime import Runtime
-from tests.support.gate_project import PINET, processes_in, wait_until
+from tests.support.gate_project import PINET, processes_in
 from tests.support.small_virtual_lab import processes, small_lab
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
-    found = small_lab(tmp_path)
-    yield found
-    launcher().down(found)
 
 
 def power_on(lab: Lab) -> list[ProcessId]:

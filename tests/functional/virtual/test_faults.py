@@ -17,8 +17,8 @@ from pytest_pinet.cli.lab import lab as lab_command
 from pytest_pinet.errors import LabError
 from pytest_pinet.lab.switch.linux import neighbours_by_lldp
 from pytest_pinet.virtual.runtime import ssh_command, status
-from tests.support.gate_project import wait_until
 from tests.support.small_virtual_lab import FULL_MBPS, LEAST, MOST, Bench, bench_up, console, expect
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -19,36 +18,21 @@ from pytest_pinet.lab.launcher import launcher_of
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.runtime import ssh_command, status
 from pytest_pinet.virtual.spec import mac_address
-from tests.support.gate_project import wait_until
 from tests.support.small_virtual_lab import (
     FULL_MBPS,
     LAB_FILE,
     LEAST,
     MOST,
     Bench,
-    bench_up,
     console,
     expect,
     host_devices,
     log_in,
     processes,
 )
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
-
-
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with bench_up(tmp_path_factory.mktemp("bench")) as found:
-        yield found
-
-
-@pytest.fixture
-def pair(bench: Bench) -> Iterator[Bench]:
-    """Yield a bench where left and right are on and have addresses."""
-    bench.connect_pair()
-    yield bench
-    bench.restore()
 
 
 def test_the_lab_file_selects_the_virtual_launcher(bench: Bench) -> None:

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from pytest_pinet.virtual.runtime import status
-from tests.support.gate_project import wait_until
 from tests.support.small_virtual_lab import LAB_FILE, Bench, bench_up
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")]
 

@@ -20,24 +20,10 @@ from pytest_pinet.virtual.namespaces import NetNamespace, ip
 from pytest_pinet.virtual.runtime import ssh_command, status
 from pytest_pinet.virtual.spec import BRIDGE
 from pytest_pinet.virtual.switch import TaggedHost
-from tests.support.gate_project import wait_until
 from tests.support.small_virtual_lab import FULL_MBPS, LEAST, MOST, SCALE, Bench, bench_up
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
-
-
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with bench_up(tmp_path_factory.mktemp("switch")) as found:
-        yield found
-
-
-@pytest.fixture
-def pair(bench: Bench) -> Iterator[Bench]:
-    """Yield a bench where left (port 1) and right (port 2) are on and have addresses."""
-    bench.connect_pair()
-    yield bench
-    bench.restore()
 
 
 def test_a_port_that_is_down_takes_the_link_down_at_once(pair: Bench) -> None:

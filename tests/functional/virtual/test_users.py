@@ -20,8 +20,9 @@ from pytest_pinet.model.lab import Lab
 from pytest_pinet.virtual import launcher as launching
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.runtime import Runtime
-from tests.support.gate_project import BIN, LAB_FILE, PINET, wait_until
-from tests.support.small_virtual_lab import processes, small_lab
+from tests.support.gate_project import BIN, LAB_FILE, PINET
+from tests.support.small_virtual_lab import processes
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")]
 
@@ -38,13 +39,6 @@ print("ready", flush=True)
 sys.stdin.readline()
 print(access.close(), flush=True)
 """
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
-    found = small_lab(tmp_path)
-    yield found
-    launcher().down(found)
 
 
 class Run:

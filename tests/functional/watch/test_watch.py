@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from pytest_pinet.virtual.runtime import ssh_command
-from tests.support.gate_project import PINET, GateLab, wait_until
+from tests.support.gate_project import PINET, GateLab
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 BOARDS = (LEFT, RIGHT) = ("pi4b-1", "pi4b-2")

@@ -44,7 +44,6 @@ def test_every_key_of_an_entry_is_used(name: str) -> None:
                 "wireless",
                 "products",
                 "ids",
-                "traits",
                 "sources",
             )
         },

@@ -21,12 +21,7 @@ from tests.support.commands import mistake, run
 from tests.support.history_records import FIGURE, day, keep, with_result
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, direction, result, run_record
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PINET_HISTORY", raising=False)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def families_of(text: str) -> list[Any]:

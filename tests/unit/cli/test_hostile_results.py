@@ -23,11 +23,7 @@ HUGE = "a" * 1_000_000
 Edit = Callable[[dict[str, Any]], object]
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PINET_HISTORY", raising=False)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def code_of(*words: str) -> int:

@@ -28,10 +28,7 @@ def run(words: list[str]) -> int:
 FILE = "raw/pi4b_ax88179_pair-0123456789ab/client.json"
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def written(name: str, run: RunRecord) -> str:

@@ -239,7 +239,7 @@ CANARIES = [text for text in HOSTILE if "canary" in text and "\0" not in text]
 # Texts for people, and paths that only Python opens. They are in no command.
 FREE = {
     ("boards", "title"), ("boards", "model"), ("boards", "sources"), ("nics", "title"), ("nics", "chip"),
-    ("nics", "traits"), ("nics", "sources"), ("baselines",), ("calibration",),
+    ("nics", "sources"), ("baselines",), ("calibration",),
 }  # fmt: skip
 LAB: dict[str, Any] = {
     "name": "lab", "figures": "measured", "launcher": "virtual", "scale": "auto", "profile": "standard",
@@ -248,7 +248,7 @@ LAB: dict[str, Any] = {
     }},
     "nics": {"n": {
         "title": "N", "chip": "C", "driver": "d", "bus": "usb2", "speeds_mbps": [100], "mtu_max": 1500,
-        "products": ["p"], "traits": ["t"], "sources": ["s"],
+        "products": ["p"], "sources": ["s"],
     }},
     "switches": {"sw": {"backend": "fixed", "ports": ["p1", "p2"]}},
     "nodes": {"a": {

@@ -7,7 +7,6 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -16,30 +15,12 @@ import pytest
 from pytest_pinet.evidence import observer as observing
 from pytest_pinet.evidence.observer import CarrierReading, Observer, carrier_events, parse_reading
 from pytest_pinet.model.measurement import Event, EventKind
-from tests.support.local_shell import LocalProcess, LocalShell
-
-
-class Remembering(LocalShell):
-    """This machine, with all started processes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.spawned: list[LocalProcess] = []
-
-    def spawn(self, command: str) -> LocalProcess:
-        self.spawned.append(super().spawn(command))
-        return self.spawned[-1]
-
-
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+from tests.support.local_shell import LocalProcess, LocalShell, RecordingShell
+from tests.support.waiting import wait_until
 
 
 def test_one_that_lives_long_enough_is_left_alone() -> None:
-    shell = Remembering()
+    shell = RecordingShell()
     with Observer(shell, "lo", "p", 60) as observer:
         assert observer.alive
         observer.ensure(60)
@@ -48,15 +29,15 @@ def test_one_that_lives_long_enough_is_left_alone() -> None:
 
 
 def test_one_that_was_killed_is_started_again_and_tells_of_the_next_run() -> None:
-    shell = Remembering()
+    shell = RecordingShell()
     with Observer(shell, "lo", "p", 60) as observer:
-        until(lambda: observer.rate() is not None)
+        wait_until("a rate", lambda: observer.rate() is not None)
         seen = len(observer.text.splitlines())
         os.killpg(shell.spawned[0].pid, signal.SIGKILL)
-        until(lambda: not observer.alive)
+        wait_until("its end", lambda: not observer.alive)
         observer.ensure(5)
         assert observer.alive
-        until(lambda: observer.rate() is not None)
+        wait_until("a rate", lambda: observer.rate() is not None)
         assert observer.events(time.monotonic() - 0.1) == ()
         # Its earlier output is still evidence.
         assert len(observer.text.splitlines()) > seen
@@ -65,7 +46,7 @@ def test_one_that_was_killed_is_started_again_and_tells_of_the_next_run() -> Non
 
 def test_one_that_would_die_of_old_age_during_the_run_is_started_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observing, "LIFETIME_S", 3.0)
-    shell = Remembering()
+    shell = RecordingShell()
     with Observer(shell, "lo", "p", 1) as observer:
         observer.ensure(30)
         assert len(shell.spawned) == 2
@@ -81,7 +62,7 @@ def _command_lines(process: LocalProcess) -> list[str]:
 
 
 def test_no_observer_is_started_after_its_context() -> None:
-    shell = Remembering()
+    shell = RecordingShell()
     observer = Observer(shell, "lo", "p", 1)
     observer.ensure(5)
     with observer:
@@ -104,7 +85,7 @@ def test_over_the_interface_under_test_it_prints_once_a_second() -> None:
 
 def test_its_batches_still_give_a_rate() -> None:
     with Observer(LocalShell(), "lo", "p", 60, batched=True) as observer:
-        until(lambda: observer.rate() is not None)
+        wait_until("a rate", lambda: observer.rate() is not None)
 
 
 def test_the_mean_rate_counts_neither_the_set_up_of_the_connection_nor_its_slow_start() -> None:
@@ -120,7 +101,7 @@ def test_the_mean_rate_counts_neither_the_set_up_of_the_connection_nor_its_slow_
             return super().spawn(f"printf '%s\\n' {shlex.quote(chr(10).join(lines))}; sleep 60")
 
     with Observer(Recorded(), "eth0", "p", 60) as observer:
-        until(lambda: observer.rate() is not None)
+        wait_until("a rate", lambda: observer.rate() is not None)
         rate = observer.mean_rate(time.monotonic() - 5.0, 1.0)
     assert rate == pytest.approx(80e6, rel=0.01)
 

@@ -27,7 +27,6 @@ def test_the_data_connection_is_distinguished_from_the_control_connection() -> N
         connections=1,
         mss=1448,
         cwnd_bytes=226 * 1448,
-        window_scales=(10, 10),
         retransmits=0,
         receiver_limited=0.0,
         sender_limited=0.0,
@@ -50,10 +49,6 @@ def test_the_data_connection_is_distinguished_from_the_control_connection() -> N
 )
 def test_the_mss_in_use_is_read(name: str, mss: int) -> None:
     assert recorded(name).mss == mss
-
-
-def test_a_fixed_window_has_a_smaller_scale() -> None:
-    assert recorded("window64k.server").window_scales == (1, 1)
 
 
 @pytest.mark.parametrize("missing", ["bytes_acked", "busy"])

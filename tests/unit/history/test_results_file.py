@@ -92,11 +92,7 @@ time.sleep(60)
 """
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PINET_HISTORY", raising=False)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def left_by(run: RunRecord, end: str = "") -> Path:

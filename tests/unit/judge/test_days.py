@@ -49,7 +49,6 @@ EIGHT_ALIKE = baseline([[940, 941, 939]] * 8)
 
 
 def test_the_spread_of_the_baseline_changes_the_verdict() -> None:
-    """In release 0.1, verdicts were the same with runs that differ by 0 and by 5 %."""
     apart = baseline([[940 * (1 + 0.025 * (-1) ** day)] * 3 for day in range(8)])
     assert gate(EIGHT_ALIKE, 940 * 0.95).verdict is Verdict.FAIL
     assert gate(apart, 940 * 0.95).verdict is Verdict.INCONCLUSIVE

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.judge.ktap import KtapOutcome, read_ktap
+from pytest_pinet.judge.ktap import read_ktap
+from pytest_pinet.model.measurement import KtapOutcome
 from pytest_pinet.model.verdict import Verdict
 
 # Printed by run_kselftest.sh of Linux 6.12.

@@ -21,9 +21,9 @@ from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.iperf3 import Iperf3
 from tests.support.doctor_lab import lab
-from tests.support.gate_project import wait_until
 from tests.support.link_stand_in import link
 from tests.support.local_shell import LocalProcess, LocalShell
+from tests.support.waiting import wait_until
 
 
 class Counting(LocalShell):

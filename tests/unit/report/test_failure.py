@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_pinet.model.evidence import Cause
+from pytest_pinet.model.evidence import Cause, Diagnosis
 from pytest_pinet.model.judgement import BaselineDifference, EvennessJudgement
-from pytest_pinet.model.record.measurement import FlowRecord, LimitedByRecord
+from pytest_pinet.model.record.measurement import FlowRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import error_text, failure_details, failure_text
@@ -212,7 +212,7 @@ def test_two_states_measured_alternately_need_no_stable_lab() -> None:
 
 
 LONG = "pytest --pyargs 'pytest_pinet.suites.test_line_rate::test_onboard[pi3b:onboard/pair-tx]' --pinet-lab=virtual"
-SHAPER = LimitedByRecord(
+SHAPER = Diagnosis(
     cause=Cause.SHAPER,
     text="goodput stayed at 84.7 Mbit/s of 94.1 Mbit/s (within 0.1 %), while the busiest CPU was 100 % busy, mostly "
     "with other work than the traffic: a shaper, or a limit of unknown cause; packets waited in its queue: 1.09 ms of "

@@ -20,7 +20,7 @@ from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.lab import Interface, Node, PortRef
 from pytest_pinet.model.measurement import Event, EventKind, Flow, Sample, Window
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.measurement import DirectionRecord, LimitedByRecord
+from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
@@ -161,7 +161,7 @@ BUSY = Diagnosis(Cause.IRQ, "CPU 0 of pi4b-1:onboard was 99 % busy, 97 % in inte
 
 def slow() -> ResultRecord:
     found = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")})
-    return found.replace(limited_by=LimitedByRecord.of(BUSY))
+    return found.replace(limited_by=BUSY)
 
 
 def test_a_failure_says_it() -> None:
@@ -182,7 +182,7 @@ def test_the_terminal_prints_the_diagnosis_on_request() -> None:
 
 def test_both_directions_have_one_line() -> None:
     both = result("pi4b:onboard/pair", {"tx": direction(941e6), "rx": direction(900e6)}, traffic="tcp-P1-bidir")
-    both = both.replace(limited_by=LimitedByRecord.of(BUSY))
+    both = both.replace(limited_by=BUSY)
     assert sum("limited by" in line for line in summary_table([both], [], verbose=True)) == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 from pytest_pinet.evidence.vitals import REBOOT, STALL, Sign, parse
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.watch.watching import WatchedBoard
-from tests.support.gate_project import wait_until
+from tests.support.waiting import wait_until
 
 STALLED = "macb 1f00100000.ethernet eth0: TX stall detected on queue 0 (tail=1 head=9); re-kicking TSTART"
 

@@ -13,7 +13,6 @@ import importlib
 import inspect
 import pkgutil
 import re
-import socket
 import textwrap
 from collections.abc import Callable, Iterator
 from importlib import metadata
@@ -34,6 +33,7 @@ from packaging.requirements import Requirement
 import pytest_pinet.lab
 from pytest_pinet.lab import labgrid_private
 from pytest_pinet.lab.drivers import PiSSHDriver
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[4]
 # Methods of labgrid that we override, private ones that we call, and their callers, with signature and fingerprint of
@@ -196,9 +196,7 @@ if __name__ == "__main__":
 @pytest.fixture
 def driver() -> PiSSHDriver:
     """Return the driver of a board on a port that refuses connections."""
-    with socket.socket() as once:
-        once.bind(("127.0.0.1", 0))
-        port = once.getsockname()[1]
+    port = free_port()
     target = Target("board")
     NetworkService(target, name=None, address="127.0.0.1", username="pi", port=port)
     found = PiSSHDriver(target, "ssh")  # type: ignore[call-arg]  # labgrid is not typed

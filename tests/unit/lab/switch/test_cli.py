@@ -112,7 +112,7 @@ def test_an_agent_is_known_by_its_object_id(object_id: str, title: str) -> None:
 
 def every_kind() -> dict[tuple[str, str], About]:
     """Return what is known about each kind, by backend and title."""
-    found = {(backend, kind.title): kind.about for backend, listed in switchport.kinds().items() for kind in listed}
+    found = {(backend, kind.title): kind for backend, listed in switchport.kinds().items() for kind in listed}
     for name in built_in():
         family = cli_family.load(name, Where("lab.yaml", 1))
         found["cli", family.title] = About(family.title, tuple(family.tested_on), tuple(family.sources))
