@@ -368,25 +368,19 @@ class Gate:
         """Take the carrier of the device under test away at the far end for ``down``, again and again.
 
         ``silence`` is the longest silence and its share of the flaps, such as ``'4 s in 90%'``; without it, a link must
-        come back within 45 s in 98% of the flaps. ``goodput`` is the least goodput afterwards, as a share of the line
-        rate. ``count`` good flaps pass; after a bad one, more flaps follow. Skips the test where the carrier must not
-        be taken away. The device under test itself is not touched.
+        come back within 45 s after ``down`` in 98% of the flaps. A link that does not is booted. ``goodput`` is the least
+        goodput afterwards, as a share of the line rate. ``count`` good flaps pass; after a bad one, more flaps follow.
+        Skips the test where the carrier must not be taken away. The device under test itself is not touched.
         """
 
         def make(setup: PathSetup) -> Probe:
-            longest_s, allowed = arguments.parse_silence(silence)
-            least = arguments.parse_share("goodput", goodput)
             seconds = arguments.parse_seconds("down", down)
-            access = self._session.access
-
-            def reboot(link: Link) -> None:
-                access.reboot(link)
-                access.reconnect(link)
-
+            silence_s, allowed = arguments.parse_silence(silence, seconds + RECOVERY_TIMEOUT_S)
+            least = arguments.parse_share("goodput", goodput)
             check_whole("count", count, 1, MOST_EVENTS)
             rule = ShareRule.passing_after(count, allowed)
-            silence_s = min(longest_s, RECOVERY_TIMEOUT_S)
-            return Recovery(access.tool, reboot, seconds, silence_s, least, rule=rule, setup=setup)
+            tool = self._session.access.tool
+            return Recovery(tool, self._reboot, seconds, silence_s, least, rule=rule, setup=setup)
 
         return self._figures(link, "recovery", {"profile": profile}, make)
 
@@ -395,14 +389,14 @@ class Gate:
 
         Pings each 0.1 s come first, as long as the idle time, and at most for 60 s. Then nothing is sent for ``idle``:
         by default 2 s (profile fast), 20 s (standard) or 300 s. Several idle times are measured. Limits:
-        ``idle_loss`` and ``first_answer`` (at most), ``first_second`` (at least, as a share of the line rate). Raises
-        TrafficError if no answer comes within 10 s.
+        ``idle_loss`` and ``first_answer`` (at most), ``first_second`` (at least, as a share of the line rate). If no
+        answer comes within 10 s, these are the values of this idle time: 10 s and 0%; the board is then booted.
         """
 
         def make(setup: PathSetup) -> Probe:
             usual_s = IDLE_S[self._session.profile(self._item, options.get("profile")).name]
             seconds = usual_s if idle is None else arguments.parse_seconds("idle", idle)
-            return Idle(self._session.access.tool, seconds, setup=setup)
+            return Idle(self._session.access.tool, self._reboot, seconds, setup=setup)
 
         return self._figures(link, "idle", options, make)
 
@@ -425,6 +419,11 @@ class Gate:
             return Boots(access.reboot, access.reconnect, seconds, rule=rule, setup=setup)
 
         return self._figures(link, "boots", {"profile": profile}, make)
+
+    def _reboot(self, link: Link) -> None:
+        """Bring a link back that does not answer any more."""
+        self._session.access.reboot(link)
+        self._session.access.reconnect(link)
 
     def _figures(
         self, link: Link, what: str, options: Mapping[str, Any], make: Callable[[PathSetup], Probe]
