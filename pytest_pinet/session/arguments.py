@@ -190,7 +190,7 @@ def parse_silence(value: str | None, most_s: float) -> tuple[float, float]:
     with suppress(ConfigError, ValueError):
         if word and (seconds := parse_duration(longest)) <= most_s:
             return seconds, parse_share("silence", f"{100 - Share.parse(share).fraction * 100:g}%")
-    form = f"the longest silence (at most {most_s:g} s with this down=), and its share of the flaps, such as '4 s in 90%'"
+    form = f"the longest silence (at most {most_s:g} s with this down) and its share of the flaps, such as '4 s in 90%'"
     raise ConfigError(f"silence={value!r}: expected {form}")
 
 

@@ -320,8 +320,8 @@ class Gate:
     ) -> ValuesResult:
         """Measure how many datagrams of ``size`` bytes the device under test sends (tx) or receives (rx) each second.
 
-        The kernel's counters of both ends show what limits. If the peer cannot send more, the device under test was not
-        measured, and the result is inconclusive. The limit is ``packets`` (``'300k/s'``).
+        The kernel's counters of both ends show what limits. If the device under test receives all that its peer sends,
+        it was not measured, and the result is inconclusive. The limit is ``packets`` (``'300k/s'``).
         """
 
         def make(setup: PathSetup) -> Probe:
@@ -368,9 +368,9 @@ class Gate:
         """Take the carrier of the device under test away at the far end for ``down``, again and again.
 
         ``silence`` is the longest silence and its share of the flaps, such as ``'4 s in 90%'``; without it, a link must
-        come back within 45 s after ``down`` in 98% of the flaps. A link that does not is booted. ``goodput`` is the least
-        goodput afterwards, as a share of the line rate. ``count`` good flaps pass; after a bad one, more flaps follow.
-        Skips the test where the carrier must not be taken away. The device under test itself is not touched.
+        come back within 45 s after ``down`` in 98% of the flaps. Else the board is booted. ``goodput`` is the
+        least goodput afterwards, as a share of the line rate. ``count`` good flaps pass; after a bad one, more flaps
+        follow. Skips the test where the carrier must not be taken away. The device under test itself is not touched.
         """
 
         def make(setup: PathSetup) -> Probe:

@@ -43,7 +43,7 @@ class Scripted(Probe):
 
 def record(rate: list[float], time: list[float]) -> ResultRecord:
     figures = {
-        one.name: FigureJudgement(one.unit, one.better, own[0] if own else None, tuple(own), Verdict.PASS, "no limit was set")
+        one.name: FigureJudgement.without_limit(one, own)
         for one, own in ((TRANSACTIONS, rate), (P90, time))
     }
     here = CombinationRecord(id="pi4b:onboard/pair", traffic="latency-x")
