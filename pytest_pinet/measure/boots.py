@@ -81,7 +81,7 @@ class Boots(Counted):
         except (ConsoleError, SshError, BuildError) as error:
             bad = f"no boot: {first_line(error)}"
         except InvalidMeasurement as error:
-            # Only the watch of the consoles has lines of a console, such as those of an under-voltage.
+            # Only an error that a console reported has an excerpt: an under-voltage.
             excluded = first_line(error) if error.excerpt else ""
             bad = "" if excluded else f"slow link: {first_line(error)}"
         except LinkError as error:
