@@ -46,7 +46,7 @@ from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Kselftest, LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.change_head import change_head, unjudged_costs
+from pytest_pinet.report.change_head import change_head, unjudged
 from pytest_pinet.report.text_wrap import first_paragraph
 from pytest_pinet.scheduling.hooks import UNCHOSEN
 from pytest_pinet.session.hook_calls import GateCall, GateJob
@@ -200,7 +200,11 @@ class AlternatingMeasuring:
             raise ConfigError(f"{call.item.nodeid} measures {probe.key}, not {series.probe.key}: {SAME_CALLS}")
         if self.is_measuring(call.item) and not series.decided:
             uneven = series.starts.wait(call.link.dut)
+            ends = call.link.ends
             record = self._plain.measure(replace(call, limits=()), probe)
+            if call.link.ends is not ends:
+                # The link was opened again: a boot changes the carrier on purpose.
+                self.rounds.tested(call.item).drops.accept(call.link)
             record = record.replace(notes=(*record.notes, *uneven))
             boot = self.boots.of(call.link.combination.dut.node.name)[-1]
             series.add(boot.side, boot.turn.started_s, record)
@@ -324,7 +328,7 @@ class BuildRun:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
         recorder = self._session.recorder
         recorder.warn(*self._options.notes(), *self._options.keep_configs(recorder.folder.path))
-        recorder.skip(unjudged_costs(results))
+        recorder.skip(unjudged(results))
         options = self._options
         sides = [options.record(side) for side in (Side.A, Side.B)]
         turns = len(self.boots.made) + self._turns_of_workers

@@ -51,6 +51,8 @@ from pytest_pinet.model.verdict import Verdict
 
 # Time of a connection beside its traffic.
 BESIDE_TRAFFIC_S = 10.0
+# If so many turns have no value, the lab cannot measure it: more turns would have none, either.
+EMPTY_TURNS = 4
 SAME_CALLS = "to compare builds, a test must make the same gate calls in every boot"
 
 
@@ -335,8 +337,11 @@ class ValueSeries:
     def _ruling(self, figure: Figure) -> tuple[Verdict | None, str]:
         """Return the verdict on B, and why: by the difference, and by the limit in both builds. None: another turn.
 
-        If the limit holds, the difference needs no more than COST_TURNS.
+        If the limit holds, the difference needs no more than COST_TURNS. A value that the first turns lack is skipped.
         """
+        first = [(record.figures or {}).get(figure.name) for *_, record in self.turns[:EMPTY_TURNS]]
+        if len(first) == EMPTY_TURNS and not any(one and one.values for one in first):
+            return Verdict.SKIPPED, f"not measured: {first[-1].reason if first[-1] else self.turns[-1][2].message}"
         found, limit = self.found[figure.name], self._threshold(figure)
         if limit is None or found.verdict is Verdict.FAIL:
             return found.verdict if found.decided else None, found.why
@@ -368,9 +373,10 @@ class ValueSeries:
         texts = (figure.show(median(values)) if values else "no value" for values in (a, b))
         # While turns continue, an undecided comparison is not bad yet.
         verdict, why = self._ruling(figure)
-        reason = "{} {} with A, {} with B: {}".format(figure.name, *texts, why)
+        if verdict is not Verdict.SKIPPED:
+            why = "{} {} with A, {} with B: {}".format(figure.name, *texts, why)
         limit, stopped = self._threshold(figure), self.found[figure.name].why
-        return replace(one, verdict=verdict or Verdict.PASS, reason=reason, limit=limit, stopped=stopped)
+        return replace(one, verdict=verdict or Verdict.PASS, reason=why, limit=limit, stopped=stopped)
 
 
 def _values(record: ResultRecord, name: str) -> tuple[float, ...]:

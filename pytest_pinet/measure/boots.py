@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,6 +17,7 @@ from pytest_pinet.errors import (
     TrafficError,
     first_line,
 )
+from pytest_pinet.execution.shell import Shell
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.lab.link.end import End, read_surroundings
 from pytest_pinet.lab.link.link import Link
@@ -57,13 +59,13 @@ class Boots(Counted):
         return "".join(event.notes)
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
-        """Boot once. A bad boot is a value, too: the first of ``notes`` says why it is bad.
+        """Boot once. A bad boot is a value, too: the first of ``notes`` says why it is bad. An under-voltage is none.
 
         Raises LabError for what is no fault of the boot, such as a power switch or a shutdown that fails.
         """
         lines: list[str] = []
         values: dict[str, float] = {}
-        bad = ""
+        bad = excluded = ""
         try:
             with doing(f"boot {link.dut.endpoint.node.name}"):
                 self.reboot(link)
@@ -79,11 +81,15 @@ class Boots(Counted):
         except (ConsoleError, SshError, BuildError) as error:
             bad = f"no boot: {first_line(error)}"
         except InvalidMeasurement as error:
-            bad = f"slow link: {first_line(error)}"
+            # Only an error that a console reported has an excerpt: an under-voltage.
+            excluded = first_line(error) if error.excerpt else ""
+            bad = "" if excluded else f"slow link: {first_line(error)}"
         except LinkError as error:
-            bad = f"no link {_age_s(link):.0f} s after the boot: {first_line(error)}"
+            bad = f"no link: {first_line(error)}"
+            with suppress(SshError):
+                bad = f"no link {_age_s(link):.0f} s after the boot: {first_line(error)}"
         raw = "\n".join([*lines, *(f"{name} {value:.2f} s" for name, value in values.items()), bad, ""])
-        return Sample(values, raw, notes=(bad,) if bad else (), tool="ping")
+        return Sample(values, raw, excluded, notes=(bad,) if bad else (), tool="ping")
 
     def _bad_ping(self, link: Link, watch: Watch | None, lines: list[str]) -> str:
         """Return why the pings are bad; empty if they are good."""
@@ -109,18 +115,22 @@ def _await_carrier(dut: End, watch: Watch | None) -> float | None:
     wait = f'until read -r c <{path}/carrier && [ "$c" = 1 ]; do sleep {_POLL_S:g} || sleep 1; done 2>/dev/null; {_AGE}'
     timeout_s = max(CARRIER_TIMEOUT_S, dut.endpoint.node.boot_timeout_s)
     try:
-        return _age_of(run_watched(dut.shell, wait, "the wait for a carrier", timeout_s, watch, 0.0).stdout)
+        done = run_watched(dut.shell, wait, "the wait for a carrier", timeout_s, watch, 0.0)
+        return _age_of(done.stdout, dut.shell)
     except TrafficError:
         late = f"no carrier on {dut} within {timeout_s:.0f} s after its login"
         raise LinkError(late, f"look at the log of {dut.shell.name}") from None
 
 
 def _age_s(link: Link) -> float:
-    return _age_of(link.dut.session.shell.run(_AGE).stdout)
+    shell = link.dut.session.shell
+    return _age_of(shell.run(_AGE).stdout, shell)
 
 
-def _age_of(text: str) -> float:
-    """Return the age of a boot (s) from the output of _AGE."""
+def _age_of(text: str, shell: Shell) -> float:
+    """Return the age of a boot (s) from the output of _AGE. Raises SshError for none: the connection was lost."""
+    if not text.strip():
+        raise SshError(f"{shell.name} closed its connection after the boot", f"look at the console of {shell.name}")
     up, first = text.split()
     began_s = int(first) / 100
     return float(up) - (began_s if began_s > _CONTAINER_S else 0.0)

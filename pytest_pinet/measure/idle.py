@@ -6,11 +6,11 @@ pings keep a link awake, and some faults come only after silence: so no packet o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pytest_pinet.errors import TrafficError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.link.link import Link
@@ -18,7 +18,7 @@ from pytest_pinet.measure.figures import Probe
 from pytest_pinet.measure.ping import ping_peer
 from pytest_pinet.measure.short_run import SECONDS, share_of_line
 from pytest_pinet.model.figures import FIRST_ANSWER, FIRST_SECOND, IDLE_LOSS, Sample
-from pytest_pinet.model.traffic import Ping
+from pytest_pinet.model.traffic import USUAL_PATH, Ping
 from pytest_pinet.traffic import echoes
 from pytest_pinet.traffic.tool import TrafficTool, Watch
 
@@ -32,7 +32,7 @@ PINGS_AND_IDLE_S = {
     "soak": (MOST_PINGS_S, 300.0),
     "full": (MOST_PINGS_S, 300.0),
 }
-# A link that gives no answer for so long is dead.
+# A link that gives no answer for so long is dead, and does not come back by itself.
 ANSWER_TIMEOUT_S = 10.0
 
 
@@ -43,9 +43,13 @@ def lasts_s(pings_s: float, idle_s: float) -> float:
 
 @dataclass(frozen=True)
 class Idle(Probe):
-    """One idle time is one value: pings for ``pings_s`` without other traffic, silence for ``idle_s``, then traffic."""
+    """One idle time is one value: pings for ``pings_s`` without other traffic, silence for ``idle_s``, then traffic.
+
+    ``reboot`` boots the device under test and opens the link again, after an idle time from which it did not come back.
+    """
 
     tool: TrafficTool
+    reboot: Callable[[Link], None]
     pings_s: float
     idle_s: float
     figures: ClassVar = (IDLE_LOSS, FIRST_ANSWER, FIRST_SECOND)
@@ -59,17 +63,28 @@ class Idle(Probe):
         return lasts_s(self.pings_s, self.idle_s)
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
-        """Measure one idle time, and the traffic after it. Raises TrafficError if no answer comes within 10 s."""
+        """Measure one idle time, and the traffic after it.
+
+        If no answer comes within 10 s, this is its first answer, and nothing came in the first second. Raises LabError,
+        such as TrafficError if no ping before the idle time is answered.
+        """
         count = max(1, round(self.pings_s / PING_INTERVAL_S))
         report, text = ping_peer(link, Ping(count, PING_INTERVAL_S), watch)
         _wait(self.idle_s, watch)
         with ThreadPoolExecutor(1, thread_name_prefix="pinet-idle") as pool:
             # At the same time: the pings alone would wake the link before the traffic begins.
-            second = pool.submit(share_of_line, self.tool, link, family=self.setup.family)
+            second = pool.submit(share_of_line, self.tool, link, watch, self.setup.family)
             first_s, said = _first_answer(link, watch)
-            share = second.result()
+            share = 0.0 if first_s is None else second.result()
+        notes: tuple[str, ...] = ()
+        if first_s is None:
+            first_s = ANSWER_TIMEOUT_S
+            notes = (f"no answer from {link.peer.endpoint} within {first_s:.0f} s after an idle time",)
+            # A boot would undo the setup of the path. Without a boot, the next pings say that the link is dead.
+            if self.setup == USUAL_PATH:
+                self.reboot(link)
         values = {IDLE_LOSS.name: report.loss, FIRST_ANSWER.name: first_s, FIRST_SECOND.name: share}
-        return Sample(values, f"{text}\n{said}", tool="ping")
+        return Sample(values, f"{text}\n{said}", notes=notes, tool="ping")
 
 
 def _wait(seconds: float, watch: Watch | None) -> None:
@@ -83,8 +98,8 @@ def _wait(seconds: float, watch: Watch | None) -> None:
     Deadline(seconds).wait_until(interrupted, 0.2)
 
 
-def _first_answer(link: Link, watch: Watch | None) -> tuple[float, str]:
-    """Ping until an answer comes; return the time since the first request, and the output. Raises TrafficError."""
+def _first_answer(link: Link, watch: Watch | None) -> tuple[float | None, str]:
+    """Ping until an answer comes; return the time since the first request, and the output. None: none came in time."""
     dut, peer = link.dut, link.peer
     output: list[Completed] = []
     with echoes.stream(dut.shell, dut.ip, peer.ip, 3 * ANSWER_TIMEOUT_S, output.append) as process:
@@ -93,9 +108,4 @@ def _first_answer(link: Link, watch: Watch | None) -> tuple[float, str]:
     if not seen:
         raise echoes.refused(dut.shell, output[0])
     first_s = echoes.first_answer_s(seen, echoes.RESOLUTION_S)
-    if first_s is None:
-        raise TrafficError(
-            f"no answer from {peer.endpoint} within {ANSWER_TIMEOUT_S:.0f} s after an idle time",
-            f"look at the driver of {dut.device} on {dut.shell.name}, and at energy-efficient Ethernet (EEE)",
-        )
     return first_s, "\n".join(output[0].stdout.splitlines()[:50])

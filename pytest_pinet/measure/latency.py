@@ -52,11 +52,13 @@ class Latency(Messages):
         raw: dict[str, str] = {}
         with background(link, None if self.load is None else Traffic(self.load), raw):
             trips, text, version = self.ask(link, watch, sockperf.under_load(self.rate), True, sockperf.trips)
-        excluded = ""
-        if trips.sent < LEAST_SENT * self.rate * trips.seconds:
-            each = trips.sent / trips.seconds
-            excluded = f"the sender limits: it sent {each:.0f} of {self.rate} probes for each second"
-        return Sample(self.values(trips), "\n".join([text, *raw.values()]), excluded, tool=version)
+        return Sample(self.values(trips), "\n".join([text, *raw.values()]), self.excluded(trips), tool=version)
+
+    def excluded(self, trips: sockperf.Trips) -> str:
+        """Return why these round trips do not count; empty if they count."""
+        if trips.sent >= LEAST_SENT * self.rate * trips.seconds:
+            return ""
+        return f"the sender limits: it sent {trips.sent / trips.seconds:.0f} of {self.rate} probes for each second"
 
     def values(self, trips: sockperf.Trips) -> dict[str, float]:
         """Return the percentiles (s) and the share of late probes. A lost probe is later than all others."""

@@ -86,8 +86,7 @@ class Packets(Probe):
                 )
         own = sent.sent if self.direction is Direction.TX else received.received
         limit, text = self.limited_by(sent, received, self._wire(link))
-        # What the device under test sends is its own limit. What it receives is not, if its peer cannot send more.
-        excluded = text if limit == "sender" and self.direction is Direction.RX else ""
+        excluded = "" if self.is_own(limit) else text
         notes = () if excluded else (text,)
         raw = f"{sent}\n{received}\n{text}\n{found.text}"
         return Sample({PACKETS.name: own}, raw, excluded, notes, tool=client.version)
@@ -97,8 +96,15 @@ class Packets(Probe):
         octets = self.size + udp_headers(self.setup.family) + BESIDE_IP
         return link.path.speed_mbps * 1e6 * link.scale / 8 / max(octets, LEAST_FRAME)
 
+    def is_own(self, limit: str) -> bool:
+        """Return whether the value is that of the device under test or of the wire.
+
+        What it sends is its own. What it receives is that of its peer if all arrives, also if no program reads it.
+        """
+        return self.direction is Direction.TX or limit in ("wire", "receiver")
+
     def limited_by(self, sent: Counts, received: Counts, wire: float) -> tuple[str, str]:
-        """Return what limits, ``wire``, ``receiver``, ``sender`` or nothing, and a sentence."""
+        """Return what limits, ``wire``, ``receiver``, ``program``, ``sender`` or nothing, and a sentence."""
         if received.received >= AT_WIRE * wire:
             return "wire", f"the wire limits: it carries {wire:.0f} packets of this size for each second"
         if received.received < ARRIVES * sent.sent or received.dropped > (1 - ARRIVES) * sent.sent:
@@ -109,7 +115,10 @@ class Packets(Probe):
             )
         if sent.busiest >= BUSY:
             return "sender", f"the sender limits: one of its CPUs was busy {sent.busiest * 100:.0f} % of the time"
-        return "", "no limit was found: all packets arrived, and no CPU of the sender was busy all the time"
+        if received.unread > (1 - ARRIVES) * received.received:
+            left = received.unread / max(received.received, 1.0)
+            return "program", f"the receiving program limits: it did not read {left * 100:.1f} % of what arrived"
+        return "", "perhaps the sender limits: all packets arrived, and none of its CPUs was busy all the time"
 
 
 def _count(end: End, after_s: int, seconds: int) -> Counts:

@@ -28,6 +28,7 @@ ENOUGH = 300
 # The sender may pause this long at an end of the silence, or for this share of the silence.
 PAUSE_S, PAUSE_SHARE = 0.03, 0.05
 _SLOWER = "slower"
+_DEAD = "dead"
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,14 @@ class Recovery(Counted):
 
     def why_bad(self, event: Sample) -> str:
         silence_s, goodput = event.values[SILENCE.name], event.values[AFTER.name]
-        if silence_s > self.silence_s:
+        if silence_s > self.silence_s or _DEAD in event.values:
             return f"silent for {SILENCE.show(silence_s)}"
         if _SLOWER in event.values:
             return "the link came back with a lower speed"
         return f"goodput {AFTER.show(goodput)} of the line rate afterwards" if goodput < self.goodput else ""
 
     def once(self, link: Link, watch: Watch | None) -> Sample:
-        """Take the carrier away once, and measure until the link answers again, for 45 s at most.
+        """Take the carrier away once, and measure until the link answers again, for 45 s after ``down_s`` at most.
 
         The silence of a link that does not come back is the whole time, and its board is booted.
         Raises CapabilityError if nothing at the far end may take the carrier away, LabError.
@@ -108,4 +109,6 @@ class Recovery(Counted):
         values = {SILENCE.name: silence.seconds, AFTER.name: share_of_line(self.tool, link, watch) if back else 0.0}
         if slower:
             values[_SLOWER] = 1.0
+        if not back:
+            values[_DEAD] = 1.0
         return Sample(values, text, excluded=paused, notes=tuple(notes), tool="ping"), back

@@ -133,6 +133,9 @@ RUN_FIRST = "run the test with the known-good build, then pinet accept"
 def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord]:
     figures = of_interest(result.figures or {})
     for name, one in figures.items():
+        if one.verdict is Verdict.SKIPPED and not accepted:
+            # Neither build has a value (`unjudged`).
+            continue
         if not result.directions or one.verdict is Verdict.FAIL:
             known = not accepted or one.limit is not None or one.stopped or one.verdict is not Verdict.PASS
             verdict, why = (one.verdict, one.reason) if known else (Verdict.INCONCLUSIVE, f"{NO_BASELINE}: {RUN_FIRST}")
@@ -170,10 +173,16 @@ def _dearer(result: ResultRecord, change: ChangeRecord) -> Iterable[ChangeEntryR
             yield entry.replace(direction="", cost=key, a=one.a, b=one.b, change=one.change)
 
 
-def unjudged_costs(results: Iterable[ResultRecord]) -> list[SkippedRecord]:
-    """Return the costs that have no verdict: undecided ones by their metric, unknown ones of all results together."""
+def unjudged(results: Sequence[ResultRecord]) -> list[SkippedRecord]:
+    """Return what has no verdict: values that no turn has, undecided costs, unknown costs of all results together."""
     changes = [(result, result.change) for result in results if result.change is not None]
     found = [
+        SkippedRecord(id=f"{result.id}-{name}", reason=one.reason)
+        for result in results
+        for name, one in (result.figures or {}).items()
+        if one.verdict is Verdict.SKIPPED
+    ]
+    found += [
         SkippedRecord(id=f"{result.id}-{key}", reason=one.why)
         for result, change in changes
         for key, one in (change.costs or {}).items()

@@ -179,15 +179,18 @@ def parse_seconds(name: str, value: Duration) -> float:
     return parse_duration(value) if isinstance(value, str) else float(value)
 
 
-def parse_silence(value: str | None) -> tuple[float, float]:
-    """Read ``4 s in 90%``: the longest silence (s), and the share of flaps that may exceed it. None: 2% of any."""
+def parse_silence(value: str | None, most_s: float) -> tuple[float, float]:
+    """Read ``4 s in 90%``: the longest silence (s), and the share of flaps that may exceed it.
+
+    A silence is measured for ``most_s``. None: so long, and 2%.
+    """
     if value is None:
-        return float("inf"), 0.02
+        return most_s, 0.02
     longest, word, share = value.partition(" in ") if isinstance(value, str) else ("", "", "")
     with suppress(ConfigError, ValueError):
-        if word:
-            return parse_duration(longest), parse_share("silence", f"{100 - Share.parse(share).fraction * 100:g}%")
-    form = "the longest silence, and its share of the flaps, such as '4 s in 90%'"
+        if word and (seconds := parse_duration(longest)) <= most_s:
+            return seconds, parse_share("silence", f"{100 - Share.parse(share).fraction * 100:g}%")
+    form = f"the longest silence (at most {most_s:g} s with this down) and its share of the flaps, such as '4 s in 90%'"
     raise ConfigError(f"silence={value!r}: expected {form}")
 
 

@@ -320,8 +320,8 @@ class Gate:
     ) -> ValuesResult:
         """Measure how many datagrams of ``size`` bytes the device under test sends (tx) or receives (rx) each second.
 
-        The kernel's counters of both ends show what limits. If the peer cannot send more, the device under test was not
-        measured, and the result is inconclusive. The limit is ``packets`` (``'300k/s'``).
+        The kernel's counters of both ends show what limits. If the device under test receives all that its peer sends,
+        it was not measured, and the result is inconclusive. The limit is ``packets`` (``'300k/s'``).
         """
 
         def make(setup: PathSetup) -> Probe:
@@ -368,25 +368,19 @@ class Gate:
         """Take the carrier of the device under test away at the far end for ``down``, again and again.
 
         ``silence`` is the longest silence and its share of the flaps, such as ``'4 s in 90%'``; without it, a link must
-        come back within 45 s in 98% of the flaps. ``goodput`` is the least goodput afterwards, as a share of the line
-        rate. ``count`` good flaps pass; after a bad one, more flaps follow. Skips the test where the carrier must not
-        be taken away. The device under test itself is not touched.
+        come back within 45 s after ``down`` in 98% of the flaps. Else the board is booted. ``goodput`` is the
+        least goodput afterwards, as a share of the line rate. ``count`` good flaps pass; after a bad one, more flaps
+        follow. Skips the test where the carrier must not be taken away. The device under test itself is not touched.
         """
 
         def make(setup: PathSetup) -> Probe:
-            longest_s, allowed = arguments.parse_silence(silence)
-            least = arguments.parse_share("goodput", goodput)
             seconds = arguments.parse_seconds("down", down)
-            access = self._session.access
-
-            def reboot(link: Link) -> None:
-                access.reboot(link)
-                access.reconnect(link)
-
+            silence_s, allowed = arguments.parse_silence(silence, seconds + RECOVERY_TIMEOUT_S)
+            least = arguments.parse_share("goodput", goodput)
             check_whole("count", count, 1, MOST_EVENTS)
             rule = ShareRule.passing_after(count, allowed)
-            silence_s = min(longest_s, RECOVERY_TIMEOUT_S)
-            return Recovery(access.tool, reboot, seconds, silence_s, least, rule=rule, setup=setup)
+            tool = self._session.access.tool
+            return Recovery(tool, self._reboot, seconds, silence_s, least, rule=rule, setup=setup)
 
         return self._figures(link, "recovery", {"profile": profile}, make)
 
@@ -396,7 +390,7 @@ class Gate:
         Pings each 0.1 s come first, as long as the idle time, and at most for 60 s. Then nothing is sent for ``idle``:
         by default 2 s (profile fast), 12 s after 20 s of pings (standard), or 300 s. Several idle times are measured.
         Limits: ``idle_loss`` and ``first_answer`` (at most), ``first_second`` (at least, as a share of the line rate).
-        Raises TrafficError if no answer comes within 10 s.
+        If no answer comes within 10 s, these are the values of this idle time: 10 s and 0%; the board is then booted.
         """
 
         def make(setup: PathSetup) -> Probe:
@@ -404,7 +398,7 @@ class Gate:
             if idle is not None:
                 idle_s = arguments.parse_seconds("idle", idle)
                 pings_s = min(idle_s, MOST_PINGS_S)
-            return Idle(self._session.access.tool, pings_s, idle_s, setup=setup)
+            return Idle(self._session.access.tool, self._reboot, pings_s, idle_s, setup=setup)
 
         return self._figures(link, "idle", options, make)
 
@@ -427,6 +421,11 @@ class Gate:
             return Boots(access.reboot, access.reconnect, seconds, rule=rule, setup=setup)
 
         return self._figures(link, "boots", {"profile": profile}, make)
+
+    def _reboot(self, link: Link) -> None:
+        """Bring a link back that does not answer any more."""
+        self._session.access.reboot(link)
+        self._session.access.reconnect(link)
 
     def _figures(
         self, link: Link, what: str, options: Mapping[str, Any], make: Callable[[PathSetup], Probe]

@@ -52,9 +52,9 @@ def test_packets(link: Link, gate: Gate, direction: str) -> None:
     try:
         gate.packets(link, direction, profile="fast")
     except Inconclusive as reason:
-        if "the sender limits" not in str(reason):
+        if not any(words in str(reason) for words in ("the sender limits", "the receiving program limits")):
             raise
-        pytest.skip("the sender has no time to send more small packets than the receiver takes: no value")
+        pytest.skip("the board receives all small packets that its peer sends: no value")
 
 
 @STANDARD

@@ -48,6 +48,10 @@ class KernelWatch:
     def restarted(self, node: str, shell: Shell | None) -> None:
         """Go on to watch a node that we booted. ``shell`` is None if it did not come up."""
         self._armed = True
+        if isinstance(self._error, InvalidMeasurement):
+            # It has ended what was measured before the boot.
+            self._error = None
+            self._reported.clear()
         self._records[node].take((KernelEventKind.RESTART, KernelEventKind.UNDER_VOLTAGE))
         if shell is None:
             self._logs.pop(node, None)

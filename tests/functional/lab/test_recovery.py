@@ -109,6 +109,9 @@ def test_a_link_that_does_not_come_back_is_silent_for_the_whole_time(
     assert found.values["goodput_after"] == 0.0
     assert found.notes[1] == "no answer within 2 s after the carrier was given back"
     assert booted == [link]
+    # Whatever its limit is: a link that did not come back is bad.
+    whole = Recovery(Iperf3(), booted.append, down_s=0.5, silence_s=60.0, rule=RULE)
+    assert whole.why_bad(found).startswith("silent for 2.")
 
 
 def test_a_far_end_that_does_not_change_the_carrier_is_a_skip(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:

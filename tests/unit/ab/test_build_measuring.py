@@ -14,6 +14,9 @@ from click.testing import CliRunner
 from pytest_pinet.cli import pinet
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.figures import Probe
+from pytest_pinet.measure.packets import Packets
+from pytest_pinet.measure.recovery import Recovery
+from pytest_pinet.model.figures import Sample
 from pytest_pinet.model.judgement import FigureJudgement, MeasurementJudgement
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
@@ -154,6 +157,58 @@ def test_against_accepted_baselines_a_link_that_both_builds_lack_is_a_lab_error(
     bench.run(builds=ACCEPTED).assert_outcomes(errors=1)
     assert bench.boots == "BG"
     assert bench.head["verdict"] == "error"
+
+
+TWO_PARTS = f"""{ONE_TEST}
+@pytest.mark.pinet(board="pi4b", nic="onboard")
+def test_packets(link, gate):
+    gate.packets(link, "rx")
+"""
+
+
+def test_a_value_that_no_turn_has_is_skipped_and_the_gate_passes(
+    bench: Bench, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def excluded(self: Packets, link: Link, watch: object) -> Sample:
+        return Sample({"packets": 1.0}, "", excluded="the sender limits: it is slow")
+
+    monkeypatch.setattr(Packets, "once", excluded)
+    pytester.makepyfile(test_it=TWO_PARTS)
+    result = bench.run("--pinet-profile=fast")
+    assert (bench.head["exit"], bench.head["verdict"]) == (0, "pass")
+    assert [entry["direction"] for entry in bench.head["entries"]] == ["tx"]
+    printed(result, "not measured:", "pi4b:onboard/pair/packets-iperf3-rx-s64-packets", "gave a value of packets: the ")
+    printed(result, "new may be merged: the metric is not slower than with good.")
+
+
+def test_a_boot_within_a_turn_is_no_drop_of_the_link(
+    bench: Bench, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = {"one": 0, "two": 0}
+
+    def booted(self: Packets, link: Link, watch: object) -> Sample:
+        if link.dut.session.deployment.running.name == "new":  # type: ignore[union-attr]
+            link.ends = (*link.ends,)
+            changes["one"] += 3
+        return Sample({"packets": 1e5}, "")
+
+    monkeypatch.setattr(Packets, "once", booted)
+    monkeypatch.setattr("pytest_pinet.ab.rounds._carrier_changes", lambda end: changes[end.endpoint.node.name])
+    pytester.makepyfile(test_it=TWO_PARTS)
+    bench.run("--pinet-profile=fast").assert_outcomes(passed=2)
+    assert changes["one"] > 0
+    assert not any("dropped" in note for one in bench.record["results"] for note in one["notes"])
+
+
+def test_the_usual_limit_of_a_silence_includes_the_time_without_a_carrier(
+    bench: Bench, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flap(self: Recovery, link: Link, watch: object) -> Sample:
+        return Sample({"silence": 52.0, "goodput_after": 0.9}, "")
+
+    monkeypatch.setattr(Recovery, "once", flap)
+    pytester.makepyfile(test_it=ONE_TEST.replace('gate.tcp(link, direction="tx")', 'gate.recovery(link, down="50 s")'))
+    bench.run().assert_outcomes(passed=1)
 
 
 def test_pings_that_only_the_new_build_loses_fail_with_one_message(

@@ -42,10 +42,7 @@ class Scripted(Probe):
 
 
 def record(rate: list[float], time: list[float]) -> ResultRecord:
-    figures = {
-        one.name: FigureJudgement(one.unit, one.better, own[0], tuple(own), Verdict.PASS, "no limit was set")
-        for one, own in ((TRANSACTIONS, rate), (P90, time))
-    }
+    figures = {one.name: FigureJudgement.without_limit(one, own) for one, own in ((TRANSACTIONS, rate), (P90, time))}
     here = CombinationRecord(id="pi4b:onboard/pair", traffic="latency-x")
     return result_record(here, "latency-x", MeasurementJudgement(Verdict.PASS, ""), figures=figures)
 
@@ -120,6 +117,26 @@ def test_values_without_any_connection_that_counts_are_undecided() -> None:
     found.add(Side.A, 0.0, record([1.0], [1.0]).replace(figures={}))
     found.give_up()
     assert found.record().verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_value_that_the_first_four_turns_lack_is_skipped() -> None:
+    found = ValueSeries(Scripted(), (), KEY, Rules(ReferenceData(), 0.01, lambda: 1, 16))
+    empty = FigureJudgement("/s", "up", None, (), Verdict.INCONCLUSIVE, "no connection gave a value: the sender limits")
+    for at in range(4):
+        assert not found.decided
+        found.add(side(at), 60.0 * at, record([1.0], [1.0]).replace(figures={"transactions": empty, "p90": empty}))
+    assert found.decided
+    found.give_up()
+    figure = (found.record().figures or {})["transactions"]
+    assert found.record().verdict is Verdict.SKIPPED
+    assert (figure.verdict, figure.reason) == (Verdict.SKIPPED, f"not measured: {empty.reason}")
+
+
+def test_a_value_that_one_of_the_first_turns_has_is_measured_further() -> None:
+    found = ValueSeries(Scripted(), (), KEY, Rules(ReferenceData(), 0.01, lambda: 1, 16))
+    for at in range(4):
+        found.add(side(at), 60.0 * at, record([1.0] if at == 3 else [], [1.0]))
+    assert not found.decided
 
 
 def test_the_most_specific_tolerance_counts() -> None:

@@ -9,7 +9,7 @@ from pytest_pinet.history.points import gate_of
 from pytest_pinet.judge.difference import LAYOUT
 from pytest_pinet.model.record.change import ChangedCostRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.report.change_head import unjudged_costs
+from pytest_pinet.report.change_head import unjudged
 from pytest_pinet.report.change_table import change_lines
 from tests.support.change_records import change_run, compared
 
@@ -63,7 +63,7 @@ def test_a_build_that_is_dearer_by_the_layout_of_its_code_is_undecided() -> None
     (row,) = [line for line in change_lines(run.change, results=run.results) if "UNDECIDED" in line]
     assert row.split()[-4:] == ["9000", "11160", "+24.0%", "UNDECIDED"]
     # It is in the table, so it is not among the costs that were not judged.
-    assert [(skip.id, skip.reason) for skip in unjudged_costs([found])] == [
+    assert [(skip.id, skip.reason) for skip in unjudged([found])] == [
         (f"{found.id}-cpu-per-gbit", "undecided after 9 turns")
     ]
 
@@ -86,7 +86,7 @@ def test_undecided_and_unknown_costs_are_not_measured() -> None:
     other = compared("pi5:onboard/pair", "tx", 0.0, "same")
     assert other.change is not None
     other = other.replace(change=other.change.replace(costs_unknown="the nodes share one kernel"))
-    assert [(skip.id, skip.reason) for skip in unjudged_costs([one, other, other])] == [
+    assert [(skip.id, skip.reason) for skip in unjudged([one, other, other])] == [
         (f"{one.id}-cpu-per-gbit", "undecided after 9 turns"),
         ("cost of a Gbit", "the nodes share one kernel"),
     ]

@@ -13,7 +13,7 @@ from pytest_pinet.matrix.expansion import Request
 from pytest_pinet.model.limits import Limit, Metric, Origin, Scope, parse_arguments
 from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share, Tolerance
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.session.arguments import command_line_limits, read_marker
+from pytest_pinet.session.arguments import command_line_limits, parse_silence, read_marker
 from pytest_pinet.session.option_table import SETTINGS, profile_name
 from pytest_pinet.session.settings import settings
 
@@ -22,6 +22,13 @@ LAB = labfile.load(Path(__file__).parents[3] / "lab" / "virtual.yaml")
 
 def marked(**arguments: object) -> Request:
     return read_marker("test_it", [pytest.mark.pinet(**arguments).mark])
+
+
+def test_a_silence_is_at_most_as_long_as_it_is_measured() -> None:
+    assert parse_silence(None, 95.0) == (95.0, 0.02)
+    assert parse_silence("60 s in 90%", 95.0) == pytest.approx((60.0, 0.1))
+    with pytest.raises(ConfigError, match=r"silence='60 s in 90%': expected .*at most 46 s with this down\) and its"):
+        parse_silence("60 s in 90%", 46.0)
 
 
 def test_a_marker_can_limit_every_metric() -> None:

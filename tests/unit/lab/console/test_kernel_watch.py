@@ -90,6 +90,31 @@ def test_an_under_voltage_before_the_test_counts_only_if_it_lasts(bench: Bench) 
             bench.watch().check()
 
 
+def test_an_under_voltage_before_a_boot_of_ours_counts_only_if_it_lasts(bench: Bench) -> None:
+    watch = bench.watch()
+    for voltage in (LOW + NORMAL, LOW):
+        bench.dut.feed(voltage)
+        with pytest.raises(InvalidMeasurement):
+            watch.interrupt()
+        with pytest.raises(InvalidMeasurement):
+            watch.check()
+        watch.restarted("pi4b-1", LocalShell())
+        if voltage != LOW:
+            watch.check()
+    with pytest.raises(InvalidMeasurement):
+        watch.check()
+
+
+def test_a_kernel_error_before_a_boot_of_ours_still_counts(bench: Bench) -> None:
+    watch = bench.watch()
+    bench.dut.feed(OOPS)
+    with pytest.raises(KernelError):
+        watch.interrupt()
+    watch.restarted("pi4b-1", LocalShell())
+    with pytest.raises(KernelError):
+        watch.check()
+
+
 def test_a_restart_counts_only_during_the_test(bench: Bench) -> None:
     banner = b"[    0.000000] Booting Linux on physical CPU 0x0000000000 [0x410fd083]\n"
     bench.dut.feed(banner)
