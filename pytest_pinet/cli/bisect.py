@@ -25,7 +25,7 @@ from pytest_pinet.model.verdict import Verdict
 
 if TYPE_CHECKING:
     from pytest_pinet.tree.builder import TreeBuilder
-    from pytest_pinet.tree.search import Search, Step
+    from pytest_pinet.tree.search import Search, SearchStep
     from pytest_pinet.tree.sources import Commit
 
 _P = ParamSpec("_P")
@@ -113,11 +113,11 @@ def bisect(
     sys.exit(0 if gate is not None and gate.verdict not in _DENIED else UNDECIDED)
 
 
-def _timed(measure: Callable[_P, Step]) -> Callable[_P, Step]:
+def _timed(measure: Callable[_P, SearchStep]) -> Callable[_P, SearchStep]:
     """Let a function return its step with the seconds that it took."""
 
     @wraps(measure)
-    def timed(*words: _P.args, **named: _P.kwargs) -> Step:
+    def timed(*words: _P.args, **named: _P.kwargs) -> SearchStep:
         began = time.monotonic()
         return replace(measure(*words, **named), seconds=time.monotonic() - began)
 
@@ -142,15 +142,15 @@ class _Measuring:
     def search(self, config: str, has_lab: bool) -> Search:
         """Return the search. ``config`` is the key of the configuration. ``has_lab``: a lab confirms its commit."""
         from pytest_pinet.judge.bisection import LAYOUT
-        from pytest_pinet.tree.search import EXACT_LAYOUT, Journal, Search
+        from pytest_pinet.tree.search import EXACT_LAYOUT, Search, SearchJournal
 
         what = json.dumps([self._good, self._bad, config, self._exact, *self._words])
-        journal = Journal(self._folder / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.jsonl")
+        journal = SearchJournal(self._folder / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.jsonl")
         confirm, layout = None if has_lab else self.confirm, EXACT_LAYOUT if self._exact else LAYOUT
         return Search(self._commits, journal, self._ends, self._one, confirm, _is_of_driver, say, layout)
 
     @_timed
-    def _ends(self) -> Step:
+    def _ends(self) -> SearchStep:
         folders = []
         for option, commit in (("--good", self._good), ("--bad", self._bad)):
             try:
@@ -163,8 +163,8 @@ class _Measuring:
         return found
 
     @_timed
-    def _one(self, commit: str, first: Step) -> Step:
-        from pytest_pinet.tree.search import Step
+    def _one(self, commit: str, first: SearchStep) -> SearchStep:
+        from pytest_pinet.tree.search import SearchStep
 
         # A commit that exact boards cannot judge, such as one without the driver, is no mistake of the user.
         skipping = (BuildError, InvalidMeasurement, *((ConfigError,) if self._exact else ()))
@@ -175,10 +175,10 @@ class _Measuring:
             if not commit:
                 raise LabError(f"the good commit cannot be measured again: {first_line(error)}") from error
             say(f"skipped: {first_line(error)}")
-            return Step(skipped=commit, why=first_line(error))
+            return SearchStep(skipped=commit, why=first_line(error))
 
     @_timed
-    def confirm(self, culprit: Commit, first: Step) -> Step:
+    def confirm(self, culprit: Commit, first: SearchStep) -> SearchStep:
         """Gate the culprit against its first parent."""
         from pytest_pinet.judge.bisection import GOOD
 
@@ -205,7 +205,7 @@ def _nics_of_driver(lab: str, driver: str) -> list[str]:
     return [f"--nic={name}" for name in sorted(found)]
 
 
-def _answer(commits: Sequence[Commit], share: float, gate: Step | None, on_exact: str) -> Iterator[str]:
+def _answer(commits: Sequence[Commit], share: float, gate: SearchStep | None, on_exact: str) -> Iterator[str]:
     """Yield what was found: a commit with its gate, or the commits that are left.
 
     ``on_exact`` is what exact boards say of both ends, with the function, if the gate is that of a lab.
@@ -226,7 +226,7 @@ def _answer(commits: Sequence[Commit], share: float, gate: Step | None, on_exact
         yield f"  and {len(commits) - _MOST_SHOWN} more"
 
 
-def _costs(steps: Sequence[Step], commits: Mapping[str, Commit]) -> Iterator[str]:
+def _costs(steps: Sequence[SearchStep], commits: Mapping[str, Commit]) -> Iterator[str]:
     """Yield boots and time, and a line for each skipped commit."""
     measured = {commit for step in steps for commit, _ in step.values if commit}
     boots, minutes = sum(step.boots for step in steps), sum(step.seconds for step in steps) / 60

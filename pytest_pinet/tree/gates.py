@@ -21,7 +21,7 @@ from pytest_pinet.model.record.change import ChangedDirectionRecord
 from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.tree.search import Step
+from pytest_pinet.tree.search import SearchStep
 
 # Without limits, one boot of an exact board is enough.
 _NO_LIMITS = ("--instructions=1000000000", "--tolerance=49%")
@@ -74,7 +74,7 @@ class Gates:
         self._words = [*words, *(["--exact"] if exact else [])]
         self._folder, self._exact = folder, exact
 
-    def ends(self, good: Path, bad: Path, commit: str) -> Step:
+    def ends(self, good: Path, bad: Path, commit: str) -> SearchStep:
         """Gate the build of the bad ``commit`` against the good one. Without ``figures``, they do not differ.
 
         On a lab, these few boots can leave it undecided, and more boots of both builds follow one by one.
@@ -86,7 +86,7 @@ class Gates:
             slower = sorted((one for one in _figures(run) if one.lost > 0), key=lambda one: -one.lost)[:1]
         return _step(run, slower, (GOOD, commit))
 
-    def one(self, build: Path, good: Path, commit: str, figures: Sequence[str]) -> Step:
+    def one(self, build: Path, good: Path, commit: str, figures: Sequence[str]) -> SearchStep:
         """Boot the build of a commit once. Raises ConfigError, LabError, and InvalidMeasurement without a value."""
         run = self._run(build, good, _NO_LIMITS) if self._exact else self._run(build, "accepted", ())
         found = [one for one in _figures(run) if one.name in figures]
@@ -96,7 +96,7 @@ class Gates:
         # On exact boards, the first value is of the good build. Commits with the same bytes share their boots.
         return replace(step, values=step.values[-1:], boots=step.boots if self._exact else 1)
 
-    def confirmed(self, good: Path, bad: Path, commits: tuple[str, str], figures: Sequence[str]) -> Step:
+    def confirmed(self, good: Path, bad: Path, commits: tuple[str, str], figures: Sequence[str]) -> SearchStep:
         """Gate a commit against its parent as usual; ``commits`` are the parent and the commit.
 
         If the commit is not slower, the step has the values of ``figures``.
@@ -143,7 +143,7 @@ def _slower(run: RunRecord) -> list[_Figure]:
     return sorted(found, key=lambda one: -one.lost)
 
 
-def _step(run: RunRecord, figures: Sequence[_Figure], commits: tuple[str, str]) -> Step:
+def _step(run: RunRecord, figures: Sequence[_Figure], commits: tuple[str, str]) -> SearchStep:
     """Return what a gate gave. A value is the mean of the logarithms of all ``figures`` in one boot of a commit."""
     assert run.change is not None
     # Boots of several boards are not in one order.
@@ -153,7 +153,7 @@ def _step(run: RunRecord, figures: Sequence[_Figure], commits: tuple[str, str]) 
     values = tuple((names[side], fmean(logs)) for (_, side), logs in sorted(boots.items()))
     why = f"{own[0].name}: {own[0].change.why}" if own and own[0].change is not None else run.change.sentence
     driver = (own[0].result.build.get("driver") or "").partition(" ")[0] if own else ""
-    return Step(values, "", why, run.change.turns, figures=tuple(one.name for one in own), driver=driver)
+    return SearchStep(values, "", why, run.change.turns, figures=tuple(one.name for one in own), driver=driver)
 
 
 def _logs(connections: Sequence[ConnectionRecord]) -> list[float]:

@@ -22,7 +22,7 @@ EXACT_LAYOUT = 0.02
 
 
 @dataclass(frozen=True)
-class Step:
+class SearchStep:
     """What was measured at once: values of commits in the order of their boots. ``why``: the verdict, or the skip.
 
     The first step has both ends, the ``figures`` that the bad end is slower in, and the ``driver`` of their NIC. A step
@@ -40,23 +40,23 @@ class Step:
     verdict: Verdict | None = None
 
 
-_STEP = TypeAdapter(Step)
+_STEP = TypeAdapter(SearchStep)
 
 
-class Journal:
+class SearchJournal:
     """A file with a line for each step. Raises ConfigError or OutputError if it cannot be written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[SearchStep]:
         """Yield the steps of earlier starts. A killed process can leave an incomplete last line."""
         with suppress(OSError):
             for line in self._path.read_bytes().splitlines():
                 with suppress(ValueError):
                     yield _STEP.validate_json(line)
 
-    def add(self, step: Step) -> None:
+    def add(self, step: SearchStep) -> None:
         """Write a step to the disk."""
         with writing(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,14 +77,14 @@ class Search:
     """
 
     commits: Sequence[Commit]
-    journal: Journal
-    ends: Callable[[], Step]
-    measure: Callable[[str, Step], Step]
-    confirm: Callable[[Commit, Step], Step] | None = None
+    journal: SearchJournal
+    ends: Callable[[], SearchStep]
+    measure: Callable[[str, SearchStep], SearchStep]
+    confirm: Callable[[Commit, SearchStep], SearchStep] | None = None
     in_driver: Callable[[str, str], bool] = lambda _driver, _file: False
     show: Callable[[str], None] = lambda _: None
     layout: float = LAYOUT
-    steps: list[Step] = field(default_factory=list)
+    steps: list[SearchStep] = field(default_factory=list)
 
     def run(self) -> Bisection | None:
         """Measure until a commit is certain, or nothing tells more. None: the gate of both ends finds no difference.
@@ -112,11 +112,11 @@ class Search:
             _tell(found, made)
         return found
 
-    def gate_of(self, commit: str) -> Step | None:
+    def gate_of(self, commit: str) -> SearchStep | None:
         """Return the latest gate of this commit against its parent."""
         return next((step for step in reversed(self.steps) if step.gated == commit), None)
 
-    def _next(self, found: Bisection, by_id: Mapping[str, Commit]) -> Step | None:
+    def _next(self, found: Bisection, by_id: Mapping[str, Commit]) -> SearchStep | None:
         """Make the next step; None at the end."""
         if self.steps[-1].verdict is Verdict.FAIL:
             return None
@@ -133,12 +133,12 @@ class Search:
         )
         return self.measure(commit, self.steps[0])
 
-    def _add(self, step: Step) -> None:
+    def _add(self, step: SearchStep) -> None:
         self.journal.add(step)
         self.steps.append(step)
 
 
-def _tell(found: Bisection, step: Step) -> None:
+def _tell(found: Bisection, step: SearchStep) -> None:
     for commit, value in step.values:
         found.add(commit, value)
     if step.skipped:

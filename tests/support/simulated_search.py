@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_pinet.judge.bisection import GOOD
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.tree.search import Journal, Search, Step
+from pytest_pinet.tree.search import Search, SearchJournal, SearchStep
 from pytest_pinet.tree.sources import Commit
 
 GENET = "drivers/net/ethernet/broadcom/genet/bcmgenet.c"
@@ -35,7 +35,7 @@ def simulated_search(
 
     Gates against a parent end with this ``verdict``. So many boots of the culprit are ``lucky``: as fast as its parent.
     """
-    made = [*Journal(file).steps()]
+    made = [*SearchJournal(file).steps()]
     number = sum(len(step.values) for step in made)
 
     def boot(commit: str) -> tuple[str, float]:
@@ -47,19 +47,19 @@ def simulated_search(
         lost = math.log(0.98) if commit >= CULPRIT.id and not is_lucky else 0.0
         return commit, math.log(941e6) + lost + random.Random(number).gauss(0, noise)
 
-    def ends() -> Step:
+    def ends() -> SearchStep:
         values = tuple(boot(end) for end in (GOOD, BAD, BAD, GOOD, BAD, GOOD))
-        return Step(values, boots=6, figures=("pi4b:onboard/pair/tcp-P1-rx rx",), driver="bcmgenet")
+        return SearchStep(values, boots=6, figures=("pi4b:onboard/pair/tcp-P1-rx rx",), driver="bcmgenet")
 
-    def measure(commit: str, first: Step) -> Step:
+    def measure(commit: str, first: SearchStep) -> SearchStep:
         assert first.driver == "bcmgenet"
         if commit in BROKEN:
-            return Step(skipped=commit, why="does not compile")
-        return Step((boot(commit),), boots=1)
+            return SearchStep(skipped=commit, why="does not compile")
+        return SearchStep((boot(commit),), boots=1)
 
-    def confirm(culprit: Commit, _first: Step) -> Step:
+    def confirm(culprit: Commit, _first: SearchStep) -> SearchStep:
         (parent,) = culprit.parents
         values = tuple(boot(one) for one in (parent, culprit.id, culprit.id, parent))
-        return Step(values, boots=4, gated=culprit.id, verdict=verdict)
+        return SearchStep(values, boots=4, gated=culprit.id, verdict=verdict)
 
-    return Search(COMMITS, Journal(file), ends, measure, confirm, **more)  # type: ignore[arg-type]
+    return Search(COMMITS, SearchJournal(file), ends, measure, confirm, **more)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.tree.search import Step
+from pytest_pinet.tree.search import SearchStep
 from tests.support.console_blocks import ROOT
 from tests.support.simulated_search import BROKEN, COMMITS, CULPRIT, simulated_search
 
@@ -106,7 +106,7 @@ def test_a_search_that_was_killed_goes_on_behind_its_last_whole_step(tmp_path: P
 
 def test_ends_that_do_not_differ_are_measured_again_by_the_next_start(tmp_path: Path) -> None:
     one = simulated_search(tmp_path / "a.jsonl")
-    one.ends = lambda: Step(boots=2)
+    one.ends = lambda: SearchStep(boots=2)
     assert one.run() is None
     assert not list(one.journal.steps())
 
