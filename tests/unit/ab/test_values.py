@@ -42,10 +42,7 @@ class Scripted(Probe):
 
 
 def record(rate: list[float], time: list[float]) -> ResultRecord:
-    figures = {
-        one.name: FigureJudgement.without_limit(one, own)
-        for one, own in ((TRANSACTIONS, rate), (P90, time))
-    }
+    figures = {one.name: FigureJudgement.without_limit(one, own) for one, own in ((TRANSACTIONS, rate), (P90, time))}
     here = CombinationRecord(id="pi4b:onboard/pair", traffic="latency-x")
     return result_record(here, "latency-x", MeasurementJudgement(Verdict.PASS, ""), figures=figures)
 
