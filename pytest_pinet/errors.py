@@ -16,6 +16,7 @@
     |   |-- LinkError            no carrier, wrong speed or duplex, address not reachable
     |   |   `-- DroppedLink      the link of the device under test dropped too often, or for good: the test fails
     |   `-- TrafficError         the traffic, its tool or its link failed; carries the output of the tool
+    |       `-- ToolError        an end lacks the tool or a free port, so no traffic was sent
     |-- KernelError              kernel of the device under test failed (panic, oops, watchdog): the change is at fault
     |-- BuildError               the build under test or its driver does not start: the change is at fault
     |   `-- BuildMismatch        the board runs another build than the requested one: no value is recorded
@@ -172,6 +173,10 @@ class TrafficError(LabError):
         self.evidence += text
 
 
+class ToolError(TrafficError):
+    """No traffic was sent, because an end lacks the tool or a free port. This says nothing about the link."""
+
+
 class UnsupportedError(PinetError):
     """The request needs a feature that is missing. The message names the feature."""
 
@@ -204,8 +209,12 @@ class KernelError(PinetError):
     """The kernel of the device under test failed while a test ran.
 
     These are panics, oopses, hung tasks, watchdogs and ``NETDEV WATCHDOG``. The test fails, because the change is at
-    fault.
+    fault. ``node`` is the device under test.
     """
+
+    def __init__(self, message: str, excerpt: str = "", node: str = "") -> None:
+        super().__init__(message, excerpt)
+        self.node = node
 
 
 class BuildError(PinetError):

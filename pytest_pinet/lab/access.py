@@ -84,7 +84,7 @@ class LabAccess:
         self._pool: NodePool | None = None
         self._error: PinetError | None = None
         self._switches: dict[str, ManagedSwitch] = {}
-        self._watch: KernelWatch | None = None
+        self._watches: list[KernelWatch] = []
         self._open: OpenLink | None = None
         self._warnings: list[str] = []
 
@@ -240,7 +240,8 @@ class LabAccess:
         """Watch the consoles of these nodes. A node whose kernel crashes is rebooted before its next use."""
         records = {name: session.record for name, session in sessions.items() if session.record is not None}
         logs = [SshKernelLog(n, s.shell) for n, s in sessions.items() if s.record is None and s.boots]
-        watch = self._watch = KernelWatch(records, {combination.dut.node.name}, logs)
+        watch = KernelWatch(records, {combination.dut.node.name}, logs)
+        self._watches.append(watch)
         for session in sessions.values():
             session.shell.watch_with(watch.interrupt)
         try:
@@ -255,7 +256,7 @@ class LabAccess:
             watch.check()
             raise
         finally:
-            self._watch = None
+            self._watches.remove(watch)
             watch.disarm()
             for node in combination.nodes:
                 if node.name in watch.broken:
@@ -264,8 +265,8 @@ class LabAccess:
     def watch(self) -> None:
         """Raise the error of a kernel crash or supply fault on a console, or KeyboardInterrupt as ``open``. Cheap."""
         self._interrupt()
-        if self._watch is not None:
-            self._watch.check()
+        for watch in self._watches:
+            watch.check()
 
     @contextmanager
     def exclusive(self, combination: Combination) -> Iterator[None]:

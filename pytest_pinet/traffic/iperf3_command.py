@@ -19,7 +19,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from pytest_pinet.errors import ConfigError, TrafficError, UnsupportedError
+from pytest_pinet.errors import ConfigError, ToolError, UnsupportedError
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 from pytest_pinet.traffic.processes import (
@@ -90,16 +90,16 @@ class Tool:
 
 
 def read_tool(shell: Shell) -> Tool:
-    """Return the iperf3 of an end. Raises TrafficError if there is none."""
+    """Return the iperf3 of an end. Raises ToolError if there is none."""
     done = shell.run(_ASK)
     try:
         version = Version.parse(done.stdout)
     except ValueError:
         if done.returncode == 127:
-            raise TrafficError(
+            raise ToolError(
                 f"{shell.name} has no iperf3", f"on {shell.name}: install the package iperf3", done.stderr
             ) from None
-        raise TrafficError(
+        raise ToolError(
             f"'iperf3 --version' on {shell.name} gives no version (exit status {done.returncode})",
             f"install iperf3 {OLDEST} or newer on {shell.name}",
             done.stdout + done.stderr,
@@ -116,7 +116,7 @@ def too_old(version: Version) -> str | None:
 
 
 def supported_tool(shell: Shell) -> Tool:
-    """Return the iperf3 of an end. Raises TrafficError if there is none, and UnsupportedError if it is too old."""
+    """Return the iperf3 of an end. Raises ToolError if there is none, and UnsupportedError if it is too old."""
     tool = read_tool(shell)
     if (message := too_old(tool.version)) is not None:
         raise UnsupportedError(f"{shell.name}: {message}")

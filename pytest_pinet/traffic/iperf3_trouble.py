@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pytest_pinet.errors import LabError, LinkError, PinetError, SshError, TrafficError, UnsupportedError
+from pytest_pinet.errors import LabError, LinkError, PinetError, SshError, ToolError, TrafficError, UnsupportedError
 from pytest_pinet.execution.shell import own_lines
 from pytest_pinet.traffic.iperf3_json import BadJson, number
 
@@ -204,7 +204,7 @@ def explain(output: Output) -> PinetError:
         # "sh: 1: timeout: not found", but "timeout: failed to run command 'iperf3'".
         what, package = ("timeout", "coreutils") if _NO_TIMEOUT.search(said) else ("iperf3", "iperf3")
         message = f"{output.end} has no {what} ({said or 'exit status 127'})"
-        return failed(message, f"on {output.end}: install the package {package}")
+        return ToolError(message, f"on {output.end}: install the package {package}", output.evidence)
     if status in (137, 143):
         signal = {137: "SIGKILL", 143: "SIGTERM"}[status]
         act = f"find out what killed it on {output.end} (dmesg: out of memory?), then repeat"

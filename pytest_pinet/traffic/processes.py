@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from pytest_pinet.errors import LabError, PinetError, SshError, TrafficError
+from pytest_pinet.errors import LabError, PinetError, SshError, ToolError, TrafficError
 from pytest_pinet.evidence.collecting import once_after
 from pytest_pinet.evidence.sockets import ask_sockets, parse_sockets
 from pytest_pinet.execution.deadline import Deadline
@@ -67,7 +67,7 @@ class PerEnd(Generic[T]):
 def on_a_free_port(ports: Sequence[int], server: Shell, run: Callable[[int], T], first: int | None = None) -> T:
     """Return the result of ``run`` on a random one of the ports, or on the first free one from ``first`` on.
 
-    Raises TrafficError if several ports are taken.
+    Raises ToolError if several ports are taken.
     """
     most = min(PORT_ATTEMPTS, len(ports))
     # Not the shared generator: a test that seeds it would give all workers the same ports.
@@ -79,7 +79,7 @@ def on_a_free_port(ports: Sequence[int], server: Shell, run: Callable[[int], T],
             return run(port)
         except PortTaken:
             continue
-    raise TrafficError(
+    raise ToolError(
         f"all of the ports {attempts} are in use on {server.name}",
         f"look for programs that listen on {server.name}",
     )

@@ -13,10 +13,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
-from pytest_pinet.errors import ConfigError
-from pytest_pinet.evidence.vitals import KINDS, STALL
+from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.evidence.vitals import DECAY, KINDS, SILENCE, STALL
 from pytest_pinet.execution.files import writing
 from pytest_pinet.judge.event_rate import PER_H, Event, Exposure, judge_builds, judge_limit, merged, sentence
 from pytest_pinet.model.verdict import Verdict
@@ -33,26 +34,48 @@ NO_TURN = ("", 0)
 
 
 def read(folder: Path) -> list[Record]:
-    """Return the records of a watch. A last line that a crash cut off is left out. Raises ConfigError."""
+    """Return the records of a watch. A line that a crash cut off is left out. Raises ConfigError."""
     try:
         text = (folder / NAME).read_bytes().decode("utf-8", "replace")
     except FileNotFoundError:
         raise ConfigError(f"{folder} has no {NAME}; expected the folder of a watch") from None
     except OSError as error:
         raise ConfigError(f"cannot read {folder / NAME}: {error.strerror}") from None
-    # A record may follow a line that was cut off.
-    found = [_record(line) for line in text.splitlines()]
-    if found and found[0] is None:
+    records = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            # It was cut off. A record may follow.
+            continue
+        if not _is_record(record):
+            what = f"this is no record of a watch: {line[:100]}; remove the line"
+            raise ConfigError(what, Where(str(folder / NAME), number))
+        records.append(record)
+    if text and not records:
         raise ConfigError(f"{folder / NAME} is no file of a watch")
-    return [record for record in found if record is not None]
+    return records
 
 
-def _record(line: str) -> Record | None:
-    try:
-        record = json.loads(line)
-        return record if isinstance(record["what"], str) and isinstance(record["t"], float) else None
-    except (ValueError, KeyError, TypeError):
-        return None
+# The fields of each kind of record that are read, and their types.
+_FIELDS: Mapping[str, Mapping[str, type | UnionType]] = {
+    "begin": {"builds": list, "limit": float | None},
+    "turn": {"node": str, "side": str, "number": int},
+    "alive": {"of": dict},
+    "sign": {"node": str, "kind": str, "text": str, "part": str | None},
+    "note": {"text": str},
+    "boot": {"node": str, "id": str},
+    "rate": {"node": str, "way": str, "bps": int},
+}
+
+
+def _is_record(value: Any) -> bool:  # type: ignore[explicit-any]
+    fields = _FIELDS.get(str(value.get("what"))) if isinstance(value, dict) else None
+    if fields is None or not all(isinstance(value.get(name), one) for name, one in {"t": float, **fields}.items()):
+        return False
+    pairs = value["of"].values() if "of" in fields else ()
+    is_known = "kind" not in fields or value["kind"] in SEVERITY
+    return is_known and all(isinstance(one, list) and [*map(type, one)] == [float, float] for one in pairs)
 
 
 class Journal:
@@ -197,6 +220,9 @@ def tally(records: Sequence[Record]) -> Tally:
             case "turn":
                 end(at_s, *[key for key in present if key[0] == node])
                 turns[node] = one["side"], one["number"]
+            case "boot":
+                # It ends what samples have shown. ssh and our own traffic have signs of their own.
+                end(at_s, *[key for key in present if key[0] == node and key[1] != SILENCE and key[2] != "traffic"])
             case "alive":
                 for name, (watched, loaded) in one["of"].items():
                     side, _ = turns.get(name, NO_TURN)
@@ -204,6 +230,9 @@ def tally(records: Sequence[Record]) -> Tally:
                     loaded_s[side] += loaded
             case "sign":
                 key = node, one["kind"], one.get("part", "")
+                if one["kind"] == DECAY and one.get("over") and key not in present:
+                    # It began before this turn or watch, and is counted there.
+                    continue
                 side, _ = turns.get(node, NO_TURN)
                 present.setdefault(key, Event(at_s, at_s, one["kind"], one["text"], node, side))
                 if one.get("over"):

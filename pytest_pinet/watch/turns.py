@@ -18,6 +18,7 @@ from pytest_pinet.errors import (
     LabError,
     LinkError,
     PinetError,
+    ToolError,
     TrafficError,
     first_line,
 )
@@ -32,6 +33,7 @@ from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
 from pytest_pinet.model.traffic import Direction, standard_traffic
+from pytest_pinet.traffic.tool import TrafficJob
 from pytest_pinet.watch.journal import BOOT
 from pytest_pinet.watch.watching import POLL_S, Watching
 
@@ -39,6 +41,8 @@ from pytest_pinet.watch.watching import POLL_S, Watching
 TRAFFIC_S = 10
 # How often the answer is looked at while the boards are only watched.
 LOOK_S = 60.0
+# What ends a turn, and not the watch: a crash of a board, or what is wrong with a peer, a power supply or a switch.
+TROUBLE = (KernelError, LabError, InvalidMeasurement)
 # So many turns in a row without any board end the watch.
 MOST_MISSED = 3
 
@@ -112,7 +116,8 @@ class Turn:
     _pause_s: float | None
     _side: Side | None
     _number: int
-    _goodputs: dict[tuple[str, Direction], Goodputs] = field(default_factory=dict)
+    # By node, way and the place of the node's last boot in the journal.
+    _goodputs: dict[tuple[str, Direction, int], Goodputs] = field(default_factory=dict)
     _stalled: set[str] = field(default_factory=set)
     opened: list[Link] = field(default_factory=list)
     trouble: PinetError | None = None
@@ -132,21 +137,25 @@ class Turn:
                         self._send(link)
                     pause = Deadline(min(LOOK_S if self._pause_s is None else self._pause_s, end.remaining_s))
                     pause.wait_until(self._look, POLL_S)
-            except KernelError as error:
-                # The console showed it. The next turn boots the board again.
+            except TROUBLE as error:
+                # A console showed it. The next turn boots the board again.
+                watching.check()
                 self._blame(error)
             finally:
                 with watching.changing(names):
-                    try:
-                        stack.close()
-                    except (KernelError, LabError) as error:
-                        self._blame(error)
+                    stack.close()
 
     def _open(self, combination: Combination, stack: ExitStack) -> None:
         node = combination.dut.node.name
         self._watching.note("turn", node=node, side=str(self._side or ""), number=self._number)
         try:
-            self.opened.append(stack.enter_context(self._access.open(combination)))
+            with ExitStack() as opened:
+                link = opened.enter_context(self._access.open(combination))
+                if self._pause_s is not None:
+                    dut, peer, traffic = link.dut, link.peer, standard_traffic(Direction.TX, TRAFFIC_S)
+                    self._access.tool.prepare(TrafficJob(dut.shell, peer.shell, dut.ip, peer.ip, traffic))
+                self.opened.append(link)
+                stack.callback(self._close, opened.pop_all())
         except PinetError as error:
             if isinstance(error, ConfigError):
                 raise
@@ -157,6 +166,13 @@ class Turn:
             # Its hours are of no build.
             self._watching.note("turn", node=node, side="", number=self._number)
             self._watching.say(f"{node} is left out of this turn: {first_line(error)}")
+
+    def _close(self, opened: ExitStack) -> None:
+        """Close one link. Its error ends no other link."""
+        try:
+            opened.close()
+        except TROUBLE as error:
+            self._blame(error)
 
     def _look(self) -> bool:
         self._watching.check()
@@ -171,26 +187,42 @@ class Turn:
             try:
                 with self._access.exclusive(link.combination), Runs(context, TRAFFIC_S + POLL_S) as runs:
                     found = runs.again(traffic)
-            except (LinkError, TrafficError) as error:
-                if node not in self._stalled:
+            except (LabError, InvalidMeasurement) as error:
+                if isinstance(error, ToolError) or not isinstance(error, LinkError | TrafficError):
+                    # This is not the board's fault, such as a lease that another run has.
+                    watching.say(f"{node} {way}: not measured: {first_line(error)}")
+                elif node not in self._stalled:
                     self._stalled.add(node)
                     text = f"{node} {way}: no traffic: {first_line(error)}"
                     watching.sign(node, Sign(time.time(), STALL, text, part="traffic"))
-                return
-            except (LabError, InvalidMeasurement) as error:
-                # This is not the board's fault, such as a lease that another run has.
-                watching.say(f"{node} {way}: not measured: {first_line(error)}")
                 return
             if node in self._stalled:
                 self._stalled.remove(node)
                 watching.sign(node, Sign(time.time(), STALL, f"{node} has traffic again", over=True, part="traffic"))
             if not found.excluded:
+                course = self._course(node, way)
                 watching.note("rate", node=node, way=str(way), bps=round(found.goodput.bps))
-                course = self._goodputs.setdefault((node, way), Goodputs(f"{node} {way}"))
                 for sign in course.add(time.time(), found.goodput.bps):
                     watching.sign(node, sign)
 
+    def _course(self, node: str, way: Direction) -> Goodputs:
+        """Return the goodputs since the node's last boot. Earlier turns and an earlier watch have written them, too."""
+        records = [one for one in self._watching.journal.records if one.get("node") == node]
+        # A turn of a build begins with a boot.
+        boots = (place for place, one in enumerate(records) if one["what"] == "boot" or one.get("side"))
+        key = node, way, max(boots, default=0)
+        if key not in self._goodputs:
+            self._goodputs[key] = Goodputs(f"{node} {way}")
+            for one in records[key[2] :]:
+                if one.get("way") == way:
+                    self._goodputs[key].add(one["t"], one["bps"])
+        return self._goodputs[key]
+
     def _blame(self, error: PinetError) -> None:
-        node, text = self.opened[-1].combination.dut.node.name, first_line(error)
-        known = kernel_sign(text, time.time())
-        self._watching.sign(node, known or Sign(time.time(), MESSAGE, text, over=True))
+        """Write the crash of a board under test. All else is no event, such as an error of a switch or a peer."""
+        text = first_line(error)
+        if isinstance(error, KernelError):
+            known = kernel_sign(text, time.time())
+            self._watching.sign(error.node, known or Sign(time.time(), MESSAGE, text, over=True))
+        else:
+            self._watching.say(text)

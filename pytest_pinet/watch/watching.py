@@ -73,7 +73,7 @@ class WatchedBoard:
     def poll(self, now_s: float, others: Sequence[LinkWatch]) -> list[Sign]:
         """Return what the samples show that have arrived since the last call. ``others`` are the links of other boards.
 
-        Never blocks.
+        Does not wait for samples. Once an hour it ends the script at the board, for which ssh has at most some seconds.
         """
         lines = self._process.lines() if self._process is not None else []
         signs = [sign for line in lines for sign in self._line(line, now_s, others)]

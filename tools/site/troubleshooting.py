@@ -144,7 +144,7 @@ GROUPS = (
     ),
     Group(
         "Traffic tools",
-        ("TrafficError",),
+        ("TrafficError", "ToolError"),
         ANY,
         "iperf3, nginx, wrk or ping is missing, failed, or its output cannot be trusted.",
         "`apt install iperf3` on both ends (3.12 or newer). The tools' own output is in `.pinet/latest/raw/`.",

@@ -114,7 +114,7 @@ def _error_of(finding: KernelFinding, record: ConsoleRecord, under_test: bool, b
     if not finding.kind.blames_kernel:
         error = InvalidMeasurement(message, _POWER.format(node=finding.node))
     elif under_test:
-        error = KernelError(message)
+        error = KernelError(message, node=finding.node)
     else:
         error = LabError(message, _PEER.format(node=finding.node))
     return error.with_excerpt(record.excerpt(finding))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.evidence.vitals import DROP, REBOOT, SILENCE, STALL
+from pytest_pinet.evidence.vitals import DECAY, DROP, REBOOT, SILENCE, STALL
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.watch.journal import NAME, Journal, Record, read, tally
 
@@ -65,6 +65,18 @@ def test_what_goes_on_when_the_watch_is_killed_ends_when_it_begins_again() -> No
     assert [(one.start_s, one.end_s) for one in found.events] == [(100, 4000), (9000, 9020)]
 
 
+def test_what_was_measured_before_a_boot_ends_with_the_boot() -> None:
+    boot: Record = {"t": 4000.0, "what": "boot", "node": "pi5-1", "id": "b"}
+    silence = sign(3990, SILENCE, part="pi5-1")
+    found = tally([BEGIN, sign(100, DECAY), silence, boot, sign(4010, SILENCE, over=True, part="pi5-1"), alive(9e3, 1)])
+    assert [(one.kind, one.end_s) for one in found.events] == [(DECAY, 4010)]
+
+
+def test_a_slow_link_that_recovers_after_a_restart_of_the_watch_is_one_event() -> None:
+    found = tally([BEGIN, sign(100, DECAY), {**BEGIN, "t": 4000.0}, sign(9000, DECAY, over=True)])
+    assert [(one.kind, one.start_s, one.end_s) for one in found.events] == [(DECAY, 100, 4000)]
+
+
 def test_a_limit_is_kept_exceeded_or_not_certain() -> None:
     begin = {**BEGIN, "limit": 5.0}
     assert tally([begin, alive(60, 461)]).verdict is Verdict.PASS
@@ -103,8 +115,8 @@ def test_without_events_a_build_passes_if_it_keeps_the_limit() -> None:
 
 def test_a_file_that_a_crash_cut_off_loses_only_its_last_line(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    journal.add(1.0, "begin", lab="a")
-    journal.add(2.0, "sign", node="pi5-1")
+    journal.add(1.0, "begin", builds=[], limit=None)
+    journal.add(2.0, "note", text="of the first watch")
     with pytest.raises(ConfigError, match="another `pinet watch` writes"):
         Journal(tmp_path)
     journal.close()
@@ -122,8 +134,32 @@ def test_a_folder_without_a_watch_is_refused(tmp_path: Path, text: str) -> None:
         read(tmp_path)
     if text:
         (tmp_path / NAME).write_text(text)
-        with pytest.raises(ConfigError, match="is no file of a watch"):
+        with pytest.raises(ConfigError, match=r"is no (file|record) of a watch"):
             read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"what":"note","text":"a"}',
+        '{"t":1.0,"what":"sign"}',
+        '{"t":1.0,"what":"sign","node":"pi5-1","kind":"flood","text":"flood"}',
+        '{"t":1.0,"what":"sign","node":"pi5-1","kind":"stall","text":"stall","part":[]}',
+        '{"t":1.0,"what":"turn","node":"pi5-1","side":"A"}',
+        '{"t":1.0,"what":"alive","of":{"pi5-1":[60.0]}}',
+        '{"t":1.0,"what":"alive","of":{"pi5-1":60.0}}',
+        '{"t":1.0,"what":"begin"}',
+        '{"t":1.0,"what":"flood"}',
+        '{"t":"1.0","what":"note","text":"a"}',
+        "[1]",
+    ],
+)
+def test_a_record_that_says_something_else_is_named_with_its_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / NAME).write_text(f'{{"t":0.0,"what":"note","text":"a"}}\n{{"t":1.0,"wh\n{line}\n')
+    with pytest.raises(ConfigError) as found:
+        read(tmp_path)
+    where = f"{tmp_path / NAME}:3"
+    assert str(found.value) == f"{where}: this is no record of a watch: {line}; remove the line"
 
 
 def test_an_hour_of_six_boards_takes_less_than_a_hundred_kilobytes(tmp_path: Path) -> None:
