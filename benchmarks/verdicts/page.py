@@ -217,23 +217,22 @@ def _above(rows: Sequence[Row], found: dict[str, Any]) -> list[str]:
     stalls = [one for one in rows if one.case == STALL]
     own = [one for one in sure if one.rule == DAYS_8]
     undecided = [one for one in own if one.inconclusive > (one.ideal or 0) + MOST_ABOVE]
-    again = found["cell"]
-    other = " and ".join(f"{one['wrong']} of {one['gates']} (seed {seed})" for seed, one in again["seeds"].items())
+    missed = "; ".join(one.name for one in sure if one.is_missed)
     lines = [
         f"More than 1 % were counted in {_over(sure)} of these {len(sure)} cases, on links whose days differ much: "
-        f"{_worst(sure)}. The rule errs in 1 % of its gates by design there, so chance lifts some cases above it: "
-        f"counted again with other seeds, the first of them had {other} wrong verdicts.",
+        f"{_worst(sure)}. The rule errs in 1 % of its gates by design there, so chance lifts some cases above it. "
+        f"Certainly more than 1 %: {missed or 'none'}.",
         f"{_over(unseen)} of {len(unseen)} cases of links that the judge was not made for: {_worst(unseen)}.",
     ]
     if few:
         lines.append(f"If the baseline has fewer days than the link needs, {_worst(few)}.")
     if stalls:
-        missed = [one.wrong for one in stalls if one.rule == DAYS_8]
+        standard = [one.wrong for one in stalls if one.rule == DAYS_8]
         soak = [one.wrong for one in stalls if one.rule == SOAK]
         lines.append(
             "A pass takes 3 s of traffic, so a fault that begins later [is missed]"
             "(../reference/tests.md#which-profile-sees-what). If a link runs at half rate in a fifth of its seconds, "
-            f"profile `standard` passes up to {max(missed):g} % of the gates without a flag, `soak` up to "
+            f"profile `standard` passes up to {max(standard):g} % of the gates without a flag, `soak` up to "
             f"{max(soak):g} %."
         )
     lines += [
