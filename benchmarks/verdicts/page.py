@@ -220,7 +220,8 @@ def _above(rows: Sequence[Row], found: dict[str, Any]) -> list[str]:
     missed = "; ".join(one.name for one in sure if one.is_missed)
     lines = [
         f"More than 1 % were counted in {_over(sure)} of these {len(sure)} cases, on links whose days differ much: "
-        f"up to {max(one.wrong for one in sure):.1f} %. The rule errs in 1 % of its gates by design there, so chance lifts some cases above it. "
+        f"up to {max(one.wrong for one in sure):.1f} %. The rule errs in 1 % of its gates by design there, so chance "
+        "lifts some cases above it. "
         f"Certainly more than 1 %: {missed or 'none'}.",
         f"{_over(unseen)} of {len(unseen)} cases of links that the judge was not made for: {_worst(unseen)}.",
     ]
