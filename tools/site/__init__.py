@@ -16,6 +16,7 @@ from collections.abc import Callable
 from benchmarks import bisection
 from benchmarks.driver_changes.changes import CHANGES
 from benchmarks.driver_changes.table import load, table
+from benchmarks.verdicts.figures import kept_table
 from pytest_pinet.tree.builder import small_config
 from tools.site.commands import commands
 from tools.site.docstrings import errors, fixtures, gate_calls, hooks, public_names
@@ -37,6 +38,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "small-config": lambda: f"```kconfig\n{small_config().text}```",
     "bisection": lambda: "\n".join(bisection.table()),
     "driver-changes": lambda: "\n".join(table(CHANGES, load())),
+    "judged-values": kept_table,
     "fixtures": fixtures,
     "gate-calls": gate_calls,
     "hooks": hooks,
