@@ -147,7 +147,7 @@ def main() -> None:
     """Count, keep and print."""
     parser = argparse.ArgumentParser(prog="benchmarks.verdicts.figures", description=__doc__)
     parser.add_argument("--gates", type=int, default=GATES, help="gates a cell (default: %(default)s)")
-    parser.add_argument("--record", action="store_true", help=f"measure the values anew; write {FILE.name}")
+    parser.add_argument("--record", action="store_true", help=f"measure the values again; write {FILE.name}")
     chosen = parser.parse_args()
     kept = record() if chosen.record else json.loads(FILE.read_text())
     # What was measured is kept before it is counted.
