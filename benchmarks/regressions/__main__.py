@@ -14,11 +14,13 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks import commit
 from benchmarks.regressions.bench import Bench, running
 from benchmarks.regressions.page import PAGE, written
-from benchmarks.regressions.run import CAUGHT, PASSED, Finding, folder_for, judge, judge_control, run, when_and_what
+from benchmarks.regressions.run import CAUGHT, PASSED, Finding, folder_for, judge, judge_control, run
 from benchmarks.regressions.store import Store, control_key
 from benchmarks.regressions.table import HARDWARE, ROWS, Row
 from pytest_pinet.errors import PinetError
@@ -64,8 +66,8 @@ def measure(row: Row, labs: Labs, store: Store, done: set[str], resume: bool) ->
         if key in done or (resume and store.has(key)):
             continue
         _say(f"{row.number}: {'unchanged' if unchanged else row.symptom}, {row.command}")
-        day, commit = when_and_what()
-        finding = replace(_run(row, labs, unchanged), day=day, commit=commit)
+        day, tree = datetime.now(UTC).date().isoformat(), commit()
+        finding = replace(_run(row, labs, unchanged), day=day, commit=tree)
         done.add(key)
         store.keep(key, finding)
         _say(f"  {finding.outcome} after {finding.seconds:.0f} s. {finding.text}")

@@ -12,7 +12,6 @@ import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -106,13 +105,6 @@ def _no_catch(said: Said, outcome: str) -> Finding:
 def _sentence(text: str) -> str:
     """Return the whole text in one line, up to the last word that ends within 300 characters."""
     return textwrap.shorten(text, 300, placeholder="")
-
-
-def when_and_what() -> tuple[str, str]:
-    """Return the day (UTC), and the commit of this tree; an empty commit if it is not in a repository."""
-    describe = ["git", "-C", str(HERE), "describe", "--always", "--dirty"]
-    done = subprocess.run(describe, capture_output=True, text=True, check=False)
-    return datetime.now(UTC).date().isoformat(), done.stdout.strip()
 
 
 def _argv(command: Command, lab: Path, unchanged: bool, folder: Path) -> list[str]:

@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
@@ -18,6 +17,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from benchmarks import commit
 from benchmarks.verdicts.harder_links import ALL, HARDER
 from benchmarks.verdicts.links import LINKS
 from benchmarks.verdicts.page import COUNTED, counted, page, text_of
@@ -103,15 +103,8 @@ def _published(found: dict[Part, Any], seed: int) -> dict[str, Any]:
 
 def _made() -> str:
     """Return when, from which commit and on which machine the page is made."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty= and changes"],
-        cwd=PAGE.parent,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
     machine = f"{os.cpu_count()} processors, {platform.machine()}, Python {platform.python_version()}"
-    return f"on {date.today()}, commit {commit} ({machine})"
+    return f"on {date.today()}, commit {commit()} ({machine})"
 
 
 if __name__ == "__main__":

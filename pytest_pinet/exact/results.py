@@ -18,7 +18,7 @@ MAGIC = struct.pack("<QQ", 0x70696E65742D6578, 0x6163742D70616765)
 PAGE = 4096
 _CHUNK = 1 << 24
 _HEAD = struct.Struct("<II")
-_WORD, _SIZE, _PIECE, _COUNT = b"SNAP", struct.Struct("=Q"), struct.Struct("=Q"), struct.Struct("=QQ")
+_SNAPSHOT, _SIZE, _COUNT = b"SNAP", struct.Struct("=Q"), struct.Struct("=QQ")
 # Addresses of the kernel have the highest bit set. Addresses below 64 GiB are physical: QEMU 9 and later share
 # translated code between all addresses of a page, so code that also runs before the kernel has set up its address space
 # (memset) is counted there. The traffic program is above.
@@ -159,23 +159,24 @@ def read_counts(data: bytes) -> Counts:
     """Return the counts that the plugin wrote. Raises LabError if they are incomplete."""
     view = memoryview(data)
 
-    def part(shape: struct.Struct, size: int) -> memoryview:
+    def part(octets: int) -> memoryview:
         nonlocal view
-        found, view = view[: shape.size * size], view[shape.size * size :]
-        if len(found) < shape.size * size:
+        found, view = view[:octets], view[octets:]
+        if len(found) < octets:
             raise LabError("the counts of the exact board are incomplete")
         return found
 
-    def size() -> int:
-        return int(_SIZE.unpack(part(_SIZE, 1))[0])
+    def entries(each: int) -> memoryview:
+        (number,) = _SIZE.unpack(part(_SIZE.size))
+        return part(each * number)
 
     pieces: list[int] = []
     windows = []
     while view:
-        if part(struct.Struct("4s"), 1) != _WORD:
+        if part(len(_SNAPSHOT)) != _SNAPSHOT:
             raise LabError("the counts of the exact board are incomplete")
-        pieces += (address for (address,) in _PIECE.iter_unpack(part(_PIECE, size())))
-        windows.append(part(_COUNT, size()))
+        pieces += entries(_SIZE.size).cast("Q")
+        windows.append(entries(_COUNT.size))
     return Counts(pieces, windows)
 
 
